@@ -1,6 +1,7 @@
 # Every target makes .venv with plain pip where it is missing and keeps it up to date.
 #   make demo    train the losses on real images and compare them
 #   make test    the whole default test suite
+#   make reproduce   the paper's tables, simulation and lemmas at a small size, in build/reproduction
 #   make check   lint, formatting, strict types
 #   make docs    the documentation site, in build/site; runs its examples
 #   make bench   measure speed side by side (installs what it compares with)
@@ -14,13 +15,19 @@ INSTALLED := $(VENV)/.installed
 PROCESSES ?= 2
 CASES ?= 30000
 
-.PHONY: demo test fuzz test-integrations check docs bench clean
+.PHONY: demo test reproduce fuzz test-integrations check docs bench clean
 
 demo: $(INSTALLED)
-	$(BIN)/bayescl compare images --data digits
+	$(BIN)/bayescl compare images --data digits --config examples/digits-tuned.yaml
 
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES)
+
+reproduce: $(INSTALLED)
+	$(BIN)/python -m reproduction tables --size smoke --out build/reproduction/tables
+	$(BIN)/python -m reproduction simulate --anchors 100 --draws 4 --out build/reproduction/simulation
+	$(BIN)/python -m reproduction lemmas --anchors 100 --draws 4 --out build/reproduction/simulation
+	$(BIN)/python -m reproduction estimation --draws 4 --seeds 2 --epochs 2 --out build/reproduction/estimation
 
 fuzz: $(INSTALLED)
 	OMP_NUM_THREADS=1 PYTHONPATH=tests/library $(BIN)/python -m fuzz --cases $(CASES) --processes $(PROCESSES)

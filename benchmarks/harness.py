@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from bayescl_lab._downloads import data_folder
 from bayescl_lab._files import write_atomically
 from bayescl_lab.runs.provenance import provenance
 
@@ -171,6 +172,14 @@ def write_json(path: Path, body: Row) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps(provenance() | body, indent=1) + "\n")
     return path
+
+
+def papers_split(data: str) -> Row:
+    """Options that load a data set in the split that papers use."""
+    if data != "ml-100k":
+        return {"data": data}
+    folder = data_folder() / "ml-100k/author-split"
+    return {"data": str(folder / "train.csv"), "test_data": str(folder / "test.csv")}
 
 
 class Journal:

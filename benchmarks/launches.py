@@ -29,7 +29,7 @@ from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import ImageStore
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.images.model import build_model
-from bayescl_lab.runs.losses import LossSettings, losses_of
+from bayescl_lab.runs.losses import LossSettings
 
 BATCH = 16
 _NO_KERNEL = ("empty", "new_empty", "_unsafe_view", "_reshape_alias")
@@ -128,7 +128,7 @@ def _forward(model: SimCLR, batch: ImageBatch, phase: Any) -> None:
     for name in ("groups", "labels"):
         if getattr(model.loss, f"needs_{name}"):
             known[name] = batch.labels
-    if (model.loss.positive_share or 1.0) < 1 and "teacher" not in known:
+    if model.embeds_images:
         with phase("teacher"):
             (known["teacher"],) = model.embed_views((), batch.images)
     with phase("objective"):
@@ -157,7 +157,7 @@ def main() -> int:
     chosen = options(__doc__, "write")
     backward = backward_counts(SETTINGS)
     rows, is_right = [], True
-    for loss in losses_of("images"):
+    for loss in LossSettings.classes():
         for share, known in ((1.0, ()), (0.5, ()), (1.0, ("domains",)), (0.5, ("teacher",))):
             settings = replace(SETTINGS, loss=LossSettings(loss), positive_share=share)
             row: dict[str, Any] = {"loss": loss, "positive_share": share, "known": ", ".join(known)}

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 import torch
-from harness import keep_freed_memory, options, publish
+from harness import keep_freed_memory, options, papers_split, publish
 from torch import Tensor
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
@@ -93,8 +93,7 @@ def main() -> None:
         threads=1,
     )
     keep_freed_memory()
-    split = "author" if chosen.data == "ml-100k" else None
-    parts = load_interactions(chosen.data, split=split, evaluate_on="validation")
+    parts = load_interactions(**papers_split(chosen.data), evaluate_on="validation")
     rows = []
     for way, size in [(way, size) for way, sizes in BATCHES.items() for size in sizes]:
         of_epoch = steps_per_epoch(parts.train, way, size)

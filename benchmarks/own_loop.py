@@ -20,7 +20,7 @@ from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
-from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.result import Score
 
 METRICS = ("recall@20", "ndcg@20")
@@ -37,7 +37,7 @@ def own_loop(parts: RankingParts, loss: str, seed: int, *, corrects: bool) -> Em
     torch.manual_seed(seed)
     train, shape = parts.train, parts.train.matrix.shape
     users, items = (torch.nn.Embedding(n, 64, _weight=0.1 * torch.randn(n, 64)) for n in shape)
-    made = ranking_loss(loss, {"temperature": 0.2})  # as on the page
+    made = RankingLossSettings(loss, {"temperature": 0.2})  # as on the page
     objective: Any = made.build(density=train.density)
     pairs = torch.stack([*map(torch.from_numpy, train.pairs())])
     chosen = torch.bincount(pairs[1], minlength=train.num_items)

@@ -26,7 +26,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from harness import RESULTS, Journal, keep_freed_memory, write_json
+from harness import RESULTS, Journal, keep_freed_memory, papers_split, write_json
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.ranking.batches import UserBatches
@@ -39,7 +39,7 @@ from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import Popularity, Scorer
-from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.provenance import git_commit
 from bayescl_lab.runs.result import Score
 
@@ -100,7 +100,7 @@ def trained(
     batches = UserBatches(train, of["batch_size"], seed)
     module = RankingModule(
         encoder=encoder,
-        loss=ranking_loss(loss, {"temperature": of["temperature"], **LOSSES[loss]}).build(
+        loss=RankingLossSettings(loss, {"temperature": of["temperature"], **LOSSES[loss]}).build(
             density=train.density
         ),
         candidates=DrawnCandidates(train.num_items, DRAWN),
@@ -191,7 +191,7 @@ def choose(data: str, methods: Sequence[str]) -> None:
 
 def loaded(data: str, **part: Any) -> RankingParts:
     """Data in the split that papers use."""
-    return load_interactions(data, split="author" if data == "ml-100k" else None, **part)
+    return load_interactions(**papers_split(data), **part)
 
 
 def popularity(parts: RankingParts) -> float:

@@ -102,6 +102,7 @@ _SHAPE = re.compile(r"""\b(Float|Int|Bool)\[Tensor, (['"]) ?([^'"]*)\2\]""")
 _ELSEWHERE = {
     "(../README.md": "(index.md",
     "(../benchmarks/README.md": "(benchmarks.md",
+    "(../reproduction/README.md": "(paper.md",
     "(../../benchmarks/results)": "(../benchmarks.md)",
 }
 

@@ -1,14 +1,14 @@
 """Copy numbers and tables from result files into Markdown pages, instead of typing them.
 
-    python docs/quotes.py docs README.md benchmarks/README.md
+    python docs/quotes.py docs README.md benchmarks/README.md reproduction/README.md
 
 A comment says what is quoted. A number comes right before its comment::
 
-    an error of 0.00116<!-- quote: value ../results/simulation/mse.csv mse:.5f value=0.9 -->
+    an error of 0.00116<!-- quote: value ../results/mse.csv mse:.5f value=0.9 -->
 
 and a table or a paragraph between two comments, each on its own line::
 
-    <!-- quote: ranking ../results/ranking/table.md ndcg@20 -->
+    <!-- quote: text ../reproduction/results/ranking/overview.md -->
     <!-- /quote -->
 
 After ``quote:`` come the name of a quotation, a file relative to the page, and arguments of the
@@ -20,8 +20,8 @@ Two quotations read any file. ``value FILE PLACE:FORM [KEY=VALUE...]`` prints on
 values of a mapping. A PLACE is a path of keys such as ``losses/hard/metrics/ndcg@20/mean``. Of
 several records, such as the rows of a CSV file, the conditions select one; or ``count``, ``max``,
 ``min`` or ``largest`` (of the absolute values) reduces them to one number, as in ``max/error``. A
-FORM is a Python format; a leading ``~`` drops the zero before the point, and a final ``p`` prints a
-difference of accuracies in percentage points.
+FORM is a Python format; a leading ``~`` drops the zero before the point, and ``p`` instead of ``%``
+multiplies by 100 without the sign, for percentage points.
 
 ``pivot FILE PLACE ROW COLUMN CELL [KEY=VALUE...]`` prints one number per record, in a row for each
 value of the key ROW and a column for each value of the key COLUMN.
@@ -39,12 +39,10 @@ from typing import Any
 
 import polars as pl
 
-from bayescl_lab.report.results import printed_figure, read_results, result_title, scores_table
+from bayescl_lab.report.results import scores_table
 from bayescl_lab.report.tables import Table, loss_title, measure_title, score_text
 from bayescl_lab.runs.folder import read_json
-from bayescl_lab.runs.losses import LOSSES
-from bayescl_lab.runs.ranking.baselines import TITLES as BASELINES
-from bayescl_lab.runs.result import Result, Score
+from bayescl_lab.runs.result import Result
 
 INLINE = re.compile(r"([\w.+%-]+)(<!-- quote: (.*?) -->)", re.DOTALL)
 BLOCK = re.compile(
@@ -113,8 +111,10 @@ def pivot(file: Path, place: str, row: str, column: str, cell: str, *conditions:
             text = filled(cell, record)
         except ValueError:
             continue  # the record lacks the number
-        name = str(record[row])
-        cells.setdefault(name, {row: name})[f"{column} {record[column]:g}"] = text
+        name = str(record[row]) or "default"
+        at = record[column]
+        title = at if isinstance(at, str) else f"{column} {at:g}"
+        cells.setdefault(name, {row: name})[title] = text
     return Table(list(cells.values())).markdown()
 
 
@@ -149,23 +149,9 @@ def paired(file: Path, loss: str, what: str) -> str:
     return filled(f"{{{loss}/{what}}}", stored)
 
 
-def ranking(file: Path, measure: str) -> str:
-    """One measure of every method, in a row per result in the file's folder.
-
-    The paper's value is in parentheses, if it has the data set and the split is random.
-    """
-    records = []
-    for result in read_results(file.parent):
-        record = {"": result_title(result)}
-        for name in (*LOSSES, *BASELINES):
-            text = ""
-            if name in result.every:
-                text = score_text(Score(result.every[name].scores[measure].mean), measure)
-                if printed := printed_figure(result, name, measure):
-                    text += f" ({score_text(Score(printed.value), measure)})"
-            record[loss_title(name)] = text
-        records.append(record)
-    return Table(records).markdown()
+def text(file: Path) -> str:
+    """The whole text of a file, such as a table."""
+    return file.read_text(encoding="utf-8").strip()
 
 
 def origin(file: Path) -> str:
@@ -185,7 +171,7 @@ QUOTATIONS: dict[str, Callable[..., str]] = {
     "pivot": pivot,
     "paired": paired,
     "origin": origin,
-    "ranking": ranking,
+    "text": text,
     "probes": probes,
 }
 """Functions that make the text of a quote from its file and arguments, by name."""
@@ -196,10 +182,10 @@ def filled(template: str, content: object, where: Mapping[str, str] | None = Non
 
     def shown(field: re.Match[str]) -> str:
         place, _, form = field[1].partition(":")
-        found = taken(content, place, where)
+        value = taken(content, place, where)
         if form.endswith("p"):
-            found, form = 100 * found, f"{form[:-1]}f"
-        text = format(found, form.removeprefix("~"))
+            value, form = 100 * value, f"{form[:-1]}f"
+        text = format(value, form.removeprefix("~"))
         return re.sub(r"^([+-]?)0\.", r"\1.", text) if form.startswith("~") else text
 
     return re.sub(r"\{(.*?)\}", shown, template)

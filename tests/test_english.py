@@ -9,7 +9,10 @@ ROOT = Path(__file__).parents[1]
 
 FILES = sorted(
     file
-    for pattern in ("src/**/*.py", "src/**/*.jinja", "docs/**/*.md", "README.md", "CONTRIBUTING.md")
+    for pattern in (
+        *("src/**/*.py", "lab/src/**/*.py", "lab/src/**/*.jinja", "reproduction/*.py"),
+        *("reproduction/*.md", "docs/**/*.md", "README.md", "CONTRIBUTING.md"),
+    )
     for file in ROOT.glob(pattern)
 )
 

@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.ranking.ranking_run import train_ranking
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 from bayescl_lab.runs.ranking.serving import Recommender
@@ -42,7 +42,7 @@ table.write_text("\n".join(lines))
 # ``bayescl train ranking --data purchases.csv --user-column customer --item-column product``.
 
 settings = RankingSettings(
-    loss=ranking_loss("bayesian"),
+    loss=RankingLossSettings("bayesian"),
     data=RankingData(str(table), user_column="customer", item_column="product"),
     epochs=epochs,
     batch_size=32,

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayescl import distributed as distributed
     from bayescl import functional as functional
-    from bayescl.batch import Rows as Rows
     from bayescl.losses import *  # noqa: F403
+    from bayescl.rows import Rows as Rows
     from bayescl.samplers import DomainBatchSampler as DomainBatchSampler
 
 __version__ = "0.1.0"
-_ELSEWHERE = {"DomainBatchSampler": "samplers", "Rows": "batch"}
-_ROOMS = ("batch", "distributed", "functional", "losses", "samplers")
+_ELSEWHERE = {"DomainBatchSampler": "samplers", "Rows": "rows"}
+_MODULES = ("batch", "distributed", "functional", "losses", "rows", "samplers")
 
 
 def __getattr__(name: str) -> Any:
     """Import a submodule or a public name on first use."""
-    if name in _ROOMS:
+    if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name in _ELSEWHERE:
         return getattr(import_module(f"{__name__}.{_ELSEWHERE[name]}"), name)

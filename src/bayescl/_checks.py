@@ -1,6 +1,5 @@
 """Checks of arguments. Error messages name the argument, the expectation and the value.
 
-Checks of plain values do not import torch, so the command line can use them before torch is loaded.
 This module also has the message for a missing package.
 """
 
@@ -8,11 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+import torch
+from torch import Tensor
 
 
 def check_interval(
@@ -62,10 +59,14 @@ def check_count(name: str, value: int, minimum: int) -> int:
 
 def check_finite_number(name: str, value: float) -> float:
     """Return ``value`` as a float if it is a finite number, else raise ``ValueError``."""
+    if isinstance(value, Tensor) and value.requires_grad:
+        raise TypeError(f"{name} must be a number, got a tensor that requires a gradient")
     try:
         number = float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number, got {value!r}") from None
+    except OverflowError:
+        raise ValueError(f"{name} must fit into a 64-bit float, got a larger integer") from None
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, got {value!r}")
     return number
@@ -91,23 +92,30 @@ def check_shape(name: str, tensor: Tensor, expected: Sequence[int | str | None])
         raise ValueError(f"{name} must have shape [{wanted}], got {list(shape)}")
 
 
-def check_tensor(name: str, tensor: Tensor, device: torch.device | None = None) -> Tensor:
-    """Return ``tensor`` if it is a dense tensor on ``device`` (default: any), else raise."""
-    import torch
+def check_tensor(
+    name: str, tensor: Tensor, device: torch.device | None = None, *, sparse: bool = False
+) -> Tensor:
+    """Return ``tensor`` if it is a dense tensor on ``device`` (default: any), else raise.
 
+    With ``sparse``, it may also be a sparse COO tensor.
+    """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
-    if tensor.layout != torch.strided or tensor.is_nested:
+    is_coo = sparse and tensor.layout == torch.sparse_coo
+    if not is_coo and (tensor.layout != torch.strided or tensor.is_nested):
         layout = "a nested tensor" if tensor.is_nested else str(tensor.layout)
-        raise ValueError(f"{name} must be a dense tensor, got {layout}")
+        kind = "a dense or sparse COO tensor" if sparse else "a dense tensor"
+        raise ValueError(f"{name} must be {kind}, got {layout}")
     if device is not None and tensor.device != device:
         raise ValueError(f"{name} must be on {device}, like the embeddings, got {tensor.device}")
     return tensor
 
 
-def check_floating(name: str, tensor: Tensor, device: torch.device | None = None) -> None:
+def check_floating(
+    name: str, tensor: Tensor, device: torch.device | None = None, *, sparse: bool = False
+) -> None:
     """Check that a tensor holds real floating-point numbers of at least 16 bits."""
-    check_tensor(name, tensor, device)
+    check_tensor(name, tensor, device, sparse=sparse)
     if not tensor.is_floating_point():
         raise ValueError(f"{name} must hold floating-point numbers, got {tensor.dtype}")
     if tensor.dtype.itemsize < 2:
@@ -121,8 +129,6 @@ def check_mask(
     device: torch.device | None = None,
 ) -> None:
     """Check that a mask is boolean and has the shape ``expected``."""
-    import torch
-
     check_tensor(name, mask, device)
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be boolean, got {mask.dtype}")
@@ -158,13 +164,13 @@ def check_labels(
         raise ValueError(f"{name} must be at least -1, which means unknown, got {labels.min():d}")
 
 
-def check_places(
-    name: str, places: Tensor, shape: Sequence[int], count: int, kind: str, device: torch.device
+def check_indices(
+    name: str, indices: Tensor, shape: Sequence[int], count: int, kind: str, device: torch.device
 ) -> None:
     """Check that integers are indices from 0 to ``count - 1``."""
-    check_keys(name, places, shape, device, keys=0)
-    if is_eager_cpu(places) and len(places):
-        low, high = (int(end) for end in places.aminmax())
+    check_keys(name, indices, shape, device, keys=0)
+    if is_eager_cpu(indices) and len(indices):
+        low, high = (int(end) for end in indices.aminmax())
         if low < 0 or high >= count:
             raise ValueError(
                 f"{name} must hold indices of {kind} from 0 to {count - 1}, "
@@ -174,8 +180,6 @@ def check_places(
 
 def check_finite(name: str, tensor: Tensor) -> None:
     """Raise ``ValueError`` if a tensor has NaN or infinite entries. Synchronizes the device."""
-    import torch
-
     if not bool(torch.isfinite(tensor).all()):
         bad = int((~torch.isfinite(tensor)).sum())
         raise ValueError(f"{name} must be finite, got {bad} NaN or infinite entries")
@@ -187,8 +191,6 @@ def is_eager_cpu(tensor: Tensor) -> bool:
     True on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing. On other
     devices, a branch would synchronize.
     """
-    import torch
-
     return (
         tensor.is_cpu
         and not torch.compiler.is_compiling()

@@ -1,8 +1,4 @@
-"""Rows, batches and masks of candidates.
-
-:class:`Rows` holds embeddings and their metadata. :class:`Batch` holds anchors, their positives and
-the columns of their candidates.
-"""
+"""Anchors, their positives and their candidates, and the masks of candidates."""
 
 from __future__ import annotations
 
@@ -13,130 +9,15 @@ from typing import Literal
 
 import torch
 
-from bayescl._checks import check_floating, check_keys, check_labels, check_shape
-from bayescl._ops.similarity import unit_vectors
 from bayescl._types import Bool, Float, Int, Tensor
+from bayescl.rows import UNKNOWN, Rows, class_similarity
 
-Layout = Literal["two_views", "in_batch", "sampled", "logits"]
-"""Calls of a loss."""
+Layout = Literal["two_views", "views", "in_batch", "sampled", "logits"]
+"""Calls of a loss. ``"views"`` stands for more than two views."""
 
-__all__ = ["UNKNOWN", "Batch", "Excluded", "Layout", "Rows", "TargetRule"]
-
-UNKNOWN = -1
-"""Value of a group, a domain or a label that is not known."""
+__all__ = ["Batch", "Excluded", "Layout", "TargetRule"]
 
 _MATCHES_NOTHING = torch.iinfo(torch.int64).min  # replaces UNKNOWN in one side of a comparison
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Embeddings and the metadata of each row. A field is ``None`` if it is not given.
-
-    Pass ``Rows`` instead of a tensor where rows have metadata of their own:
-    ``loss.in_batch(queries, documents, extra=Rows(hard, groups=ids))``.
-
-    Args:
-        embeddings: ``[rows, dim]``, or ``[anchors, rows, dim]`` if each anchor has its own rows.
-            The other fields have the same leading axes.
-        groups: Integer key per row, or several in a last axis. Rows that share a key are never
-            negatives of each other. -1 belongs to no group.
-        domains: Integer key per row, or several in a last axis. Only rows that agree in every key
-            are candidates of each other. -1 is unknown and agrees with every key.
-        labels: Class of each row, -1 for unknown.
-        log_q: Log probability with which each row is sampled.
-        teacher: Embedding of each row by the teacher. Its dimension may differ from ``dim``.
-
-    Example:
-        >>> rows = Rows(torch.zeros(3, 2), groups=torch.tensor([0, 0, 1]))
-        >>> len(rows), rows[:2].groups
-        (3, tensor([0, 0]))
-    """
-
-    embeddings: Float[Tensor, "*own rows dim"]
-    groups: Int[Tensor, "*own_rows_keys"] | None = None
-    domains: Int[Tensor, "*own_rows_keys"] | None = None
-    labels: Int[Tensor, "*own rows"] | None = None
-    log_q: Float[Tensor, "*own rows"] | None = None
-    teacher: Float[Tensor, "*own rows teacher_dim"] | None = None
-
-    def __len__(self) -> int:
-        """Return the number of rows, per anchor if each anchor has its own."""
-        return self.embeddings.shape[-2]
-
-    @property
-    def are_own(self) -> bool:
-        """Whether each anchor has its own rows."""
-        return self.embeddings.ndim == 3
-
-    @property
-    def metadata(self) -> dict[str, Tensor]:
-        """The fields that are given, by name, without the embeddings."""
-        return {
-            name: part
-            for name, part in vars(self).items()
-            if part is not None and name != "embeddings"
-        }
-
-    def map(self, function: Callable[[Tensor], Tensor]) -> Rows:
-        """Apply a function to the embeddings and to every field that is given."""
-        fields = {name: function(part) for name, part in self.metadata.items()}
-        return replace(self, embeddings=function(self.embeddings), **fields)
-
-    def __getitem__(self, index: Tensor | slice) -> Rows:
-        """Return some of the rows, or the own rows of some anchors."""
-        return self.map(lambda part: part[index])
-
-    def checked(self, name: str, like: Rows | None = None) -> Rows:
-        """Return the rows in canonical form: keys ``[*rows, keys]``, teacher of unit length.
-
-        Teacher and ``log_q`` get the embeddings' precision.
-
-        Args:
-            name: Name of the rows in error messages.
-            like: Rows that are compared with these. The number of keys and the teacher's dimension
-                must agree. Default: no check.
-
-        Raises:
-            ValueError: if a field does not fit the embeddings.
-        """
-        known = self.metadata
-        if not known:
-            return self
-        shape, device = self.embeddings.shape[:-1], self.embeddings.device
-        dtype = self.embeddings.dtype
-        fields: dict[str, Tensor] = {}
-        for field, part in known.items():
-            title = f"{name}.{field}" if name else field
-            if field in ("groups", "domains"):
-                other = getattr(like, field, None)
-                keys = None if other is None else other.shape[-1]
-                check_keys(title, part, shape, device, keys=keys)
-                fields[field] = part.long().reshape(*shape, -1)
-            elif field == "labels":
-                check_labels(title, part, shape, device)
-                fields[field] = part.long()
-            elif field == "teacher":
-                check_floating(title, part, device)
-                other = getattr(like, field, None)
-                dim = "dim" if other is None else other.shape[-1]
-                check_shape(title, part, (*shape, dim))
-                if part.numel() == 0:
-                    raise ValueError(f"{title} must not be empty, got shape {list(part.shape)}")
-                wide = part.detach().to(torch.promote_types(part.dtype, dtype))
-                fields[field] = unit_vectors(wide).to(dtype)
-            else:
-                check_floating(title, part, device)
-                check_shape(title, part, shape)
-                fields[field] = part.detach().to(dtype)
-        return replace(self, **fields)
-
-    def with_coordinate(self, values: Tensor) -> Rows:
-        """Append a coordinate to the embeddings: one value per row, or one for all rows."""
-        # In half precision a logarithm would have three digits.
-        rows = self.embeddings
-        dtype = torch.promote_types(rows.dtype, torch.float32)
-        values = values.to(dtype).expand(rows.shape[:-1])[..., None]
-        return replace(self, embeddings=torch.cat([rows, values], dim=-1))
 
 
 @dataclass(frozen=True)
@@ -188,7 +69,8 @@ class Batch:
         positive: Column of each positive, if the first block holds the positives.
         valid: False where a column must not be a candidate of an anchor.
         weight: Non-negative weight of each pair.
-        target: Parameters of target probabilities. ``None`` for no target.
+        target: Target probabilities of the candidates, dense or sparse COO, or the rule that
+            computes them from teacher and labels. ``None`` for no target.
         is_replicated: Whether all processes hold the same shared columns. They are then not
             gathered.
     """
@@ -202,7 +84,7 @@ class Batch:
     positive: Int[Tensor, " pairs"] | None = None
     valid: Bool[Tensor, "anchors candidates"] | None = None
     weight: Float[Tensor, " pairs"] | None = None
-    target: TargetRule | None = None
+    target: Float[Tensor, "anchors candidates"] | TargetRule | None = None
     is_replicated: bool = False
 
     @property
@@ -217,8 +99,9 @@ class Batch:
 
     @property
     def is_square(self) -> bool:
-        """Whether the anchors are the only columns, as with two views."""
-        return self.columns[0] is self.anchors and len(self.columns) == 1
+        """Whether the anchors are the only columns and have one positive each: two views."""
+        is_alone = self.columns[0] is self.anchors and len(self.columns) == 1
+        return is_alone and self.anchor_of is None
 
     @property
     def pair_anchors(self) -> Rows:
@@ -227,12 +110,13 @@ class Batch:
 
     def map_rows(self, function: Callable[[Rows], Rows]) -> Batch:
         """Apply a function to all rows. Equal objects stay equal objects."""
-        made = {id(rows): function(rows) for rows in (self.anchors, self.positives, *self.columns)}
+        every = (self.anchors, self.positives, *self.columns)
+        mapped = {id(rows): function(rows) for rows in every}
         return replace(
             self,
-            anchors=made[id(self.anchors)],
-            positives=made[id(self.positives)],
-            columns=tuple(made[id(block)] for block in self.columns),
+            anchors=mapped[id(self.anchors)],
+            positives=mapped[id(self.positives)],
+            columns=tuple(mapped[id(block)] for block in self.columns),
         )
 
     # ------------------------------------------------------------------ masks
@@ -292,8 +176,7 @@ class Batch:
         for block, part in zip(self.columns, parts, strict=True):
             for mine, theirs in _keys(self.anchors.groups, block.groups, rows):
                 part |= mine.masked_fill(mine == UNKNOWN, _MATCHES_NOTHING) == theirs
-            for mine, theirs in _keys(self.anchors.domains, block.domains, rows):
-                part |= (mine != theirs) & (mine != UNKNOWN) & (theirs != UNKNOWN)
+            part |= self._other_domains(block, rows)
         alone = self._alone
         if alone is not None:
             mask.scatter_(1, alone[rows], True)
@@ -301,6 +184,17 @@ class Batch:
             held = (self.anchor_of >= rows.start) & (self.anchor_of < rows.stop)
             mask[self.anchor_of[held] - rows.start, self.positive[held]] = True
         return mask
+
+    def _other_domains(self, block: Rows, rows: slice) -> Bool[Tensor, "rows candidates"] | bool:
+        """Return True for rows of a block in another domain, unless they share the target."""
+        apart: Tensor | bool = False
+        for mine, theirs in _keys(self.anchors.domains, block.domains, rows):
+            apart = ((mine != theirs) & (mine != UNKNOWN) & (theirs != UNKNOWN)) | apart
+        labels, others = self.anchors.labels, block.labels
+        if isinstance(self.target, TargetRule) and labels is not None and others is not None:
+            others = others[rows] if block.are_own else others[None]
+            apart = apart & ~(class_similarity(labels[rows], others) > 0)
+        return apart
 
 
 def _keys(

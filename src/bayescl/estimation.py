@@ -67,7 +67,7 @@ class MeasuredAlpha:
         (0.8, 0.7, 1.0)
 
     Reference:
-        ``docs/simulation.md``, "The model".
+        ``reproduction/README.md``, "Simulation".
     """
 
     auc: float

@@ -25,20 +25,26 @@ _EPOCH = 2**32  # distance between the generator seeds of consecutive values of 
 class DomainBatchSampler(Sampler[list[int]]):
     """Sample batches with items of a few domains each, for losses with ``domains=``.
 
-    Each epoch, the items of every domain are shuffled and split into pieces of
-    ``batch_size / num_domains`` items. Batches are made of shuffled pieces. Every item occurs once
-    per epoch, and most batches hold about ``num_domains`` domains. The order depends only on the
-    seed and the epoch.
+    In each epoch, the items of every domain are shuffled and split into pieces of
+    ``batch_size // num_domains`` items. A batch has ``num_domains`` pieces of different domains,
+    or fewer domains if one has more pieces than there are batches. A domain smaller than a piece is
+    one piece, and its batch is smaller.
+
+    Each epoch has an order of its own. The order depends only on the seed and on the number of the
+    epoch, which is counted from 0 or set by :meth:`set_epoch`.
 
     With several processes, each process takes every ``num_processes``-th batch, and all processes
     have the same number of batches.
 
     Args:
         domains: Domain of each item of the data set, an integer.
-        batch_size: Number of items in a batch.
-        num_domains: Number of pieces in a batch, at most ``batch_size``. Default: 4.
+        batch_size: Largest number of items in a batch.
+        num_domains: Number of domains in a batch, at most ``batch_size``. If there are fewer
+            domains, all of them. Default: 4.
         seed: Seed of the order, at least 0. Default: 0.
-        drop_last: Whether to drop a last batch that is not full. Default: True.
+        drop_last: Whether to skip, in each epoch, items that do not fill a piece of their domain
+            and pieces that do not fill a batch. Otherwise every item occurs once per epoch, and
+            batches may be smaller. Default: True.
         rank: Rank of this process. Default: its rank in the default process group, or 0 without a
             group.
         num_processes: Number of processes that share the epoch. Default: the size of the default
@@ -53,8 +59,7 @@ class DomainBatchSampler(Sampler[list[int]]):
         ...                                          [[4, 5, 6, 7], [0, 1, 2, 3]])
         True
 
-        With a data set, call :meth:`set_epoch` before each epoch, as with PyTorch's
-        ``DistributedSampler``::
+        With a data set::
 
             loader = DataLoader(dataset, batch_sampler=sampler)
     """
@@ -87,9 +92,18 @@ class DomainBatchSampler(Sampler[list[int]]):
         if rank >= num_processes:
             raise ValueError(f"rank must be below num_processes, got {rank} of {num_processes}")
         self.drop_last = drop_last
-        self.epoch = 0
-        self.drawn = 0
-        if len(self) == 0:
+        _, self._domain_of, self._counts = self.domains.unique(
+            return_inverse=True, return_counts=True
+        )
+        self._held = min(num_domains, len(self._counts))
+        self._size = batch_size // self._held
+        whole = self._counts // self._size if drop_last else -(-self._counts // self._size)
+        self._pieces = whole.clamp(min=1)
+        total = int(self._pieces.sum())
+        self._num_batches = total // self._held if drop_last else -(-total // self._held)
+        self._has_begun = False
+        self.set_epoch(0)
+        if len(self) == 0 or (drop_last and len(self.domains) < batch_size):
             raise ValueError(
                 f"batch_size must be small enough for one batch per process, got {batch_size} for "
                 f"{len(self.domains)} items on {num_processes} processes"
@@ -98,9 +112,8 @@ class DomainBatchSampler(Sampler[list[int]]):
 
     def _warn_of_small_domains(self) -> None:
         """Warn if most items belong to small domains."""
-        _, places, counts = self.domains.unique(return_inverse=True, return_counts=True)
-        median = int(counts[places].median())
-        if median < min(self.batch_size // self.num_domains, _SMALL):
+        median = int(self._counts[self._domain_of].median())
+        if median < min(self._size, _SMALL):
             warnings.warn(
                 f"half of the items are in domains of at most {median} items, so with domains= "
                 "they have few candidates: merge similar domains, or pass -1 for items of small "
@@ -110,27 +123,40 @@ class DomainBatchSampler(Sampler[list[int]]):
 
     def __len__(self) -> int:
         """Return the number of this process's batches in an epoch."""
-        items, size = len(self.domains), self.batch_size
-        return (items // size if self.drop_last else -(-items // size)) // self.num_processes
+        return self._num_batches // self.num_processes
 
     def __iter__(self) -> Iterator[list[int]]:
         """Yield this process's batches of the epoch, without batches that were already drawn."""
+        if self._has_begun:  # the last iteration was left before its end
+            self.set_epoch(self.epoch + 1)
+        self._has_begun = True
+        for batch in self._batches()[self.rank :: self.num_processes][self.drawn : len(self)]:
+            self.drawn += 1
+            yield torch.cat(batch).tolist()
+        self.set_epoch(self.epoch + 1)
+
+    def _batches(self) -> list[list[Int[Tensor, " piece"]]]:
+        """Return the pieces of every batch of the epoch."""
         generator = torch.Generator().manual_seed(self.seed * _EPOCH + self.epoch)
         order = torch.randperm(len(self.domains), generator=generator)
-        order = order[self.domains[order].argsort(stable=True)]  # shuffled within each domain
-        _, counts = self.domains.unique(return_counts=True)
-        size = max(1, self.batch_size // self.num_domains)
-        pieces = [piece for rows in order.split(counts.tolist()) for piece in rows.split(size)]
-        shuffled = torch.randperm(len(pieces), generator=generator).tolist()
-        batches = torch.cat([pieces[place] for place in shuffled]).split(self.batch_size)
-        for batch in batches[self.rank :: self.num_processes][self.drawn : len(self)]:
-            self.drawn += 1
-            yield batch.tolist()
-        self.drawn = 0
+        rows = order[self._domain_of[order].argsort(stable=True)].split(self._counts.tolist())
+        pieces: list[Tensor] = []
+        priority = torch.rand(int(self._pieces.sum()), generator=generator)
+        for domain in torch.randperm(len(rows), generator=generator).tolist():
+            count = int(self._pieces[domain])
+            priority[len(pieces) + self._num_batches : len(pieces) + count] += 1
+            pieces += rows[domain][: count * self._size].tensor_split(count)
+        # Skip pieces of domains that have more pieces than there are batches first.
+        kept = priority.argsort()[: self._num_batches * self._held]
+        # Pieces of one domain are neighbors, so dealing the pieces out separates them.
+        dealt = [pieces[index] for index in kept.sort().values.tolist()]
+        shuffled = torch.randperm(self._num_batches, generator=generator).tolist()
+        return [dealt[index :: self._num_batches] for index in shuffled]
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch, and start it from its first batch."""
         self.epoch, self.drawn = check_count("epoch", epoch, 0), 0
+        self._has_begun = False
 
     def state_dict(self) -> dict[str, int]:
         """Return the epoch and the number of batches drawn, to resume in the middle of an epoch."""

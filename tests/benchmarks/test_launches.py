@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from bayescl_lab.runs.losses import LossSettings, losses_of
+from bayescl_lab.runs.losses import LossSettings
 
 SMALL = replace(launches.SETTINGS, encoder="small", width=4, hidden_dim=8)
 
 
-@pytest.mark.parametrize("loss", losses_of("images"))
+@pytest.mark.parametrize("loss", LossSettings.classes())
 def test_a_step_reads_nothing_back_and_copies_only_the_parameters_of_its_views(loss):
     for share, known in ((0.5, ()), (1.0, ("domains",)), (0.5, ("teacher",))):
         settings = replace(SMALL, loss=LossSettings(loss), positive_share=share)

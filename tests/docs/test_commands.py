@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from cyclopts import CycloptsError
-from tests.docs.test_pages import PAGES, blocks, name_of
 
 from bayescl_lab.cli import train
 from bayescl_lab.cli._app import COMMANDS, SECOND_WORDS, application
-from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.losses import RankingLossSettings
+from tests.docs.test_pages import PAGES, blocks, name_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -54,7 +54,7 @@ def test_every_command_line_of_a_page_is_one_that_the_program_takes(page: Path) 
 
 @pytest.mark.parametrize("name", ["ranking.md", "serving.md", "quickstart/recommenders.md"])
 def test_every_option_in_the_sentences_of_a_recommenders_page_exists(name: str) -> None:
-    commands = ["train ranking", "train images", "compare ranking", "reproduce ranking"]
+    commands = ["train ranking", "train images", "compare ranking"]
     commands += ["recommend run", "evaluate run", "embed run"]
     text = (DOCS / name).read_text(encoding="utf-8")
     for option in sorted(set(re.findall(r"`(--[a-z][^`]*)`", text))):
@@ -63,7 +63,10 @@ def test_every_option_in_the_sentences_of_a_recommenders_page_exists(name: str) 
 
 def test_defaults_in_the_help_of_training_a_recommender_are_those_of_its_settings() -> None:
     text = " ".join(str(train.ranking.__doc__).split())
-    hard, beta = ranking_loss("hard").resolved(), ranking_loss("bayesian").resolved()["beta"]
+    hard, beta = (
+        RankingLossSettings("hard").resolved(),
+        RankingLossSettings("bayesian").resolved()["beta"],
+    )
     assert (
         f"Default temperature: {hard['temperature']:g}. Default beta: {beta:g}. Default "
         f"concentration: {hard['concentration']:g}."

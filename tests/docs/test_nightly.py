@@ -9,10 +9,9 @@ import shlex
 import subprocess
 from string import Template
 
-from tests.docs.test_pages import ROOT, blocks
-
 from bayescl_lab.cli import main
 from bayescl_lab.runs.result import Result
+from tests.docs.test_pages import ROOT, blocks
 
 QUICK = "--dim 4 --epochs 1 --device cpu"
 """Options that every training of the recipe gets here."""

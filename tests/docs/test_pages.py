@@ -13,7 +13,11 @@ from textwrap import dedent
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "reproduction/README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 PAGES = [page for page in PAGES if "gallery" not in page.parts]
 ROOMS = ("losses", "functional", "diagnostics", "estimation", "batch", "samplers")
 

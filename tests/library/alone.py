@@ -29,9 +29,6 @@ EXTRAS = {
 }
 """Modules that cannot be imported without an extra."""
 
-PRIVATE = ("_ops.compiled",)
-"""Modules that only the library imports, where Numba is installed."""
-
 
 class Alone(PathFinder):
     """Finds the library, what it requires, and the standard library."""
@@ -68,7 +65,7 @@ def run_examples() -> None:
     for module in pkgutil.walk_packages(bayescl.__path__, "bayescl."):
         if module.name in EXTRAS:
             refused(lambda name=module.name: import_module(name), EXTRAS[module.name])
-        elif module.name.partition(".")[2] not in PRIVATE:
+        else:
             found = import_module(module.name)
             outcome = doctest.testmod(found, extraglobs={"torch": torch}, optionflags=flags)
             assert outcome.failed == 0, module.name

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from reference.process import draw_scores, pair_auc
 from sklearn.metrics import roc_auc_score
 
 from bayescl.estimation import (
@@ -12,12 +13,6 @@ from bayescl.estimation import (
     tau_plus_of_labels,
 )
 from bayescl.functional import unit_vectors
-from bayescl_lab.paper.simulation.process import (
-    Settings,
-    generator,
-    independent_pair_auc,
-    observe,
-)
 
 
 def cloud(rows: int, classes: int, seed: int, dim: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
@@ -61,20 +56,10 @@ def test_rows_with_masks_equal_scikit_learn_row_by_row() -> None:
 
 def test_the_model_reading_inverts_the_model_and_readings_stay_in_alphas_interval() -> None:
     for alpha in (0.5, 0.6, 0.75, 0.9, 1.0):
-        assert MeasuredAlpha(independent_pair_auc(alpha)).model == pytest.approx(alpha)
+        assert MeasuredAlpha(pair_auc(alpha)).model == pytest.approx(alpha)
     for auc in (0.0, 0.3, 0.5, 0.8, 0.9, 1.0):
         found = MeasuredAlpha(auc)
         assert 0.5 <= found.authors <= found.model <= 1
-
-
-def processed(alpha: float, tau_plus: float):
-    """Logits of the paper's generative process, one positive per anchor, and the truth."""
-    own = {"alpha": alpha, "tau_plus": tau_plus}
-    settings = Settings(anchors=4000, candidates=64, positives=1, gamma=0.0, **own)
-    chunks = list(observe(settings, generator(0, "label free", alpha, tau_plus)))
-    positive = torch.cat([chunk.positives[:, 0] for chunk in chunks])
-    unlabeled = torch.cat([chunk.unlabeled for chunk in chunks])
-    return positive, unlabeled, torch.cat([~chunk.true_negative for chunk in chunks])
 
 
 def test_at_a_prior_of_0_it_is_a_count_pair_by_pair() -> None:
@@ -94,15 +79,15 @@ def test_at_a_prior_of_0_it_is_a_count_pair_by_pair() -> None:
 def test_without_labels_the_models_own_alpha_is_found(alpha, tau_plus) -> None:
     # Positives of the process are drawn as false negatives are, so the estimate has no bias. The
     # standard error of the AUC is below 0.005 with 4,000 positives.
-    positive, unlabeled, _ = processed(alpha, tau_plus)
+    positive, unlabeled, _ = draw_scores(4000, alpha=alpha, tau_plus=tau_plus)
     found = label_free_alpha(positive, unlabeled, tau_plus=tau_plus)
-    assert found.auc == found.authors == pytest.approx(independent_pair_auc(alpha), abs=0.015)
+    assert found.auc == found.authors == pytest.approx(pair_auc(alpha), abs=0.015)
     assert found.model == pytest.approx(alpha, abs=0.022)
 
 
 def test_the_estimate_is_the_auc_plus_the_two_parts_of_its_bias() -> None:
-    positive, unlabeled, truth = processed(0.8, 0.2)
-    positive = positive + 0.3  # views that are more alike than their class
+    positive, unlabeled, truth = draw_scores(4000, alpha=0.8, tau_plus=0.2)
+    positive = positive + 0.15  # views that are more alike than their class
     auc = float(anchor_aucs(unlabeled, truth).nanmean())
     share = float(truth.double().mean())
     # The identity holds for pooled pairs: anchors with more candidates of the kind count for more.

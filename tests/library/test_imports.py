@@ -36,13 +36,6 @@ def test_the_library_does_its_work_without_extras() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_the_command_says_what_it_needs() -> None:
-    program = "import sys; sys.modules['cyclopts'] = None; import bayescl_lab.cli"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert run.returncode == 1
-    assert run.stderr.endswith("install it with: pip install 'bayescl[all]'\n")
-
-
 def test_an_overview_of_commands_loads_what_shows_it_and_one_of_data_sets_no_torch() -> None:
     loaded = loaded_by("from bayescl_lab.cli import main; main(['--help'])")
     shows = {"attr", "attrs", "cyclopts", "docstring_parser", "markdown_it", "mdurl", "pygments"}

@@ -11,20 +11,44 @@ from bayescl import DomainBatchSampler
 DOMAINS = torch.arange(1000) % 20
 
 
-def test_every_item_comes_once_and_batches_hold_few_domains() -> None:
-    sampler = DomainBatchSampler(DOMAINS, 96, 4, drop_last=False)
+@pytest.mark.parametrize("drop_last", [True, False])
+@pytest.mark.parametrize("num_domains", [1, 4, 30])
+def test_a_batch_holds_exactly_num_domains(num_domains: int, drop_last: bool) -> None:
+    domains = torch.arange(1003) % 20
+    held = min(num_domains, 20)
+    sampler = DomainBatchSampler(domains, 32, num_domains, drop_last=drop_last)
     batches = list(sampler)
-    assert sorted(item for batch in batches for item in batch) == list(range(1000))
-    assert len(batches) == len(sampler) == 11
-    held = [len(DOMAINS[batch].unique()) for batch in batches]
-    assert sum(held) / len(held) < 9  # 20 in a random batch
+    assert len(batches) == len(sampler)
+    assert max(len(domains[batch].unique()) for batch in batches) == held
+    items = [item for batch in batches for item in batch]
+    assert len(items) == len(set(items))
+    if drop_last:
+        assert {len(domains[batch].unique()) for batch in batches} == {held}
+        assert {len(batch) for batch in batches} == {32 // held * held}
+    else:
+        assert sorted(items) == list(range(1003))
+        assert max(map(len, batches)) <= 32
 
 
-def test_the_order_depends_on_seed_and_epoch_alone() -> None:
+def test_unequal_domains_share_batches_as_far_as_they_suffice() -> None:
+    domains = torch.tensor([0] * 900 + [1] * 90 + [2] * 10)
+    batches = list(DomainBatchSampler(domains, 40, 2))
+    assert sum(len(domains[batch].unique()) == 2 for batch in batches) == 5  # four pieces and one
+    skipped = set(range(1000)) - {item for batch in batches for item in batch}
+    assert len(skipped) == 10  # of the second domain
+    sampler = DomainBatchSampler(domains, 40, 2)
+    seen = {item for _ in range(4) for batch in sampler for item in batch}
+    assert skipped <= seen  # other items are skipped in other epochs
+
+
+def test_each_epoch_has_its_own_order_and_it_depends_on_seed_and_epoch_alone() -> None:
     first, again = (DomainBatchSampler(DOMAINS, 50, seed=3) for _ in range(2))
-    assert list(first) == list(again)
+    epochs = [list(first) for _ in range(3)]
+    assert epochs[0] != epochs[1] != epochs[2]
     again.set_epoch(1)
-    assert list(first) != list(again)
+    assert list(again) == epochs[1]
+    assert next(iter(again)) != next(iter(again))  # also if an epoch is left before its end
+    assert [list(DomainBatchSampler(DOMAINS, 50, seed=3))] == epochs[:1]
 
 
 def test_processes_share_an_epoch_without_overlap() -> None:
@@ -35,15 +59,16 @@ def test_processes_share_an_epoch_without_overlap() -> None:
     assert len(set(items)) == len(items)
 
 
-def test_it_continues_in_the_midst_of_an_epoch() -> None:
-    whole = list(DomainBatchSampler(DOMAINS, 50))
+def test_it_continues_in_the_middle_of_an_epoch() -> None:
+    other = DomainBatchSampler(DOMAINS, 50)
+    whole, following = list(other), list(other)
     sampler = DomainBatchSampler(DOMAINS, 50)
     steps = iter(sampler)
     begun = [next(steps) for _ in range(7)]
     resumed = DomainBatchSampler(DOMAINS, 50)
     resumed.load_state_dict(sampler.state_dict())
     assert [*begun, *resumed] == whole
-    assert list(resumed) == whole  # the next epoch starts anew
+    assert list(resumed) == following
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-import lemmas
 import pytest
 import torch
 from scipy import integrate
 
 from bayescl import functional as F
-from bayescl_lab.paper.simulation.estimators import estimates
-from bayescl_lab.paper.simulation.process import Settings, generator, observe
+from reproduction import lemmas
+from reproduction.estimators import estimates
+from reproduction.process import Settings, generator, observe
 
 
 def test_lemma_1_the_posterior_is_the_frequency_of_true_negatives() -> None:

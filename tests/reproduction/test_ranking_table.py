@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -14,17 +14,24 @@ from ranking_data import write_groups
 
 from bayescl_lab.compare.plan import run_plans
 from bayescl_lab.compare.tuning import settings_of
-from bayescl_lab.paper.ranking.plans import CellPlan, RankingRequest, best_ranking, cell_plan
-from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PAPER
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.report.figures import collect
-from bayescl_lab.report.results import read_results, results_markdown
+from bayescl_lab.ranking.datasets import load_interactions
+from bayescl_lab.report.results import read_results
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.result import Result
+from reproduction.printed import METRICS, MISPRINTS, PAPER
+from reproduction.ranking_table import (
+    CellPlan,
+    RankingRequest,
+    best_ranking,
+    cell_plan,
+    collect,
+    table_markdown,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "ranking.md"
-RESULTS = ROOT / "results" / "ranking"
+RESULTS = ROOT / "reproduction" / "results" / "ranking"
 
 
 def test_the_papers_table_is_whole_and_its_misprint_stands_out():
@@ -69,7 +76,7 @@ def small(tmp_path) -> CellPlan:
 
 
 def made(plan: CellPlan, out: Path, **options) -> Result:
-    (result,) = run_plans("reproduce ranking", {}, [plan], out, **options)
+    (result,) = run_plans("tables ranking", {}, [plan], out, **options)
     return result
 
 
@@ -85,8 +92,21 @@ def test_what_ranks_best_on_validation_is_chosen_without_training_and_used_on_te
     assert final["evaluate_on"] == "test"
     assert result.baselines.keys() == {"popularity", "ease", "ials"}
     assert result.baselines["ials"].scores["recall@20"].mean > 0.9
-    assert "| iALS |" in results_markdown([result])
+    assert "| iALS |" in table_markdown([result])
     assert result.remarks == ()
+
+
+def test_the_split_of_the_papers_first_author_is_read_from_its_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
+    folder = tmp_path / "ml-100k/author-split"
+    folder.mkdir(parents=True)
+    (folder / "train.csv").write_text("user,item,rating\n0,0,3\n1,1,4\n")
+    (folder / "test.csv").write_text("user,item,rating\n0,1,3\n")
+    (plan,) = RankingRequest(split="author", encoders=("mf",)).plans()
+    assert (plan.name, plan.title) == ("ml-100k-author-mf", "ml-100k, author split")
+    data = plan.methods["info_nce"].data
+    parts = load_interactions(**asdict(data))
+    assert parts.evaluation.num_interactions == 1
 
 
 def test_a_loss_without_settings_in_the_plan_is_refused():
@@ -98,32 +118,33 @@ def test_a_loss_without_settings_in_the_plan_is_refused():
 
 
 def test_ours_stand_beside_the_papers_and_the_misprint_is_marked():
-    text = results_markdown([cell()])
+    text = table_markdown([cell()])
     row = next(line for line in text.splitlines() if line.startswith("| Bayesian"))
     assert ".5350 ± .0071 (.4374)" in row  # P@5
     assert "| popularity | .2500 |" in text
     assert "3 have none and are left out" in text
-    misprinted = results_markdown([cell("ml-1m", "lightgcn")])
-    assert "(.1893, misprint)" in misprinted
+    misprinted = table_markdown([cell("ml-1m", "lightgcn")])
+    assert "(.1893 [1])" in misprinted
+    assert "[1] probably a misprint" in misprinted
 
 
 def test_the_papers_figures_never_stand_beside_those_of_lightgcns_split():
-    text = results_markdown([cell("gowalla")])
+    text = table_markdown([cell("gowalla")])
     assert "(" not in next(line for line in text.splitlines() if line.startswith("| Bayesian"))
     assert "another split" in text
     assert "| *published: LightGCN, BPR* |" in text
-    assert "published" not in results_markdown([cell()])
+    assert "published" not in table_markdown([cell()])
 
 
 def test_differences_are_taken_seed_by_seed():
     result = cell(info_nce=[0.50, 0.60], bayesian=[0.51, 0.61], hard=[0.49, 0.63])
     found = result.differences()
     assert [found[loss]["ndcg@20"].sign for loss in ("bayesian", "hard")] == [1, 0]
-    text = results_markdown([result])
+    text = table_markdown([result])
     row = next(line for line in text.splitlines() if line.startswith("| Bayesian"))
     assert row.endswith("| **+0.0100 ± 0.0000** |")
     assert "Bold differences" in text
-    single = results_markdown([cell(info_nce=[0.5], bayesian=[0.6])])
+    single = table_markdown([cell(info_nce=[0.5], bayesian=[0.6])])
     assert "Bold differences" not in single
     assert "One seed" in single
 
@@ -135,11 +156,11 @@ def test_cells_are_collected_in_the_papers_order_and_quoted(tmp_path):
     cells = read_results(tmp_path)
     order = [(one.data, one.encoder) for one in cells]
     assert order == [("ml-100k", "mf"), ("ml-100k", "lightgcn"), ("gowalla", "mf")]
-    assert (tmp_path / "table.md").read_text() == results_markdown(cells)
+    assert (tmp_path / "table.md").read_text() == table_markdown(cells)
     assert (tmp_path / "ranking.png").stat().st_size > 10_000
 
     number = "<!-- quote: value a.json losses/bayesian/metrics/recall@20/mean:~.4f -->"
-    block = "<!-- quote: ranking table.md ndcg@20 -->\nyesterday\n<!-- /quote -->\n"
+    block = "<!-- quote: text overview.md -->\nyesterday\n<!-- /quote -->\n"
     text = f"It is (.9999{number}).\n{block}"
     once = refreshed(text, tmp_path)
     assert once.startswith(f"It is (.5350{number}).")
@@ -156,7 +177,7 @@ def test_the_page_and_the_table_are_made_of_the_committed_cells():
     text = PAGE.read_text(encoding="utf-8")
     assert refreshed(text, PAGE.parent) == text
     cells = read_results(RESULTS)
-    assert (RESULTS / "table.md").read_text(encoding="utf-8") == results_markdown(cells)
+    assert (RESULTS / "table.md").read_text(encoding="utf-8") == table_markdown(cells)
     for file in RESULTS.glob("*.json"):
         content = read_json(file)
         assert {"command", "versions", "hardware", "commit", "commits_of_runs"} <= content.keys()

@@ -6,43 +6,33 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from compare.results import ORIGIN
 
 from bayescl_lab.compare.images import ImagePlan
 from bayescl_lab.compare.plan import run_plans
-from bayescl_lab.paper.images.tables import DATASETS, TABLES, TableRequest
-from bayescl_lab.report.results import results_markdown
 from bayescl_lab.runs.images.image_run import ImageRun
-from bayescl_lab.runs.losses import LossSettings, takes
-from bayescl_lab.runs.result import Printed, Result, Row, Score
+from bayescl_lab.runs.losses import LossSettings, has_hyperparameter
+from bayescl_lab.runs.result import Result, Row, Score
+from reproduction.image_tables import DATASETS, TABLES, TablePlan, TableRequest
+from reproduction.printed import Printed
 
 PAPER = TableRequest("paper", device="cpu")
 
 
-def plan_of(name: str, request: TableRequest = PAPER) -> ImagePlan:
+def plan_of(name: str, request: TableRequest = PAPER) -> TablePlan:
     (plan,) = request.plans([TABLES[name]])
     return plan
 
 
 def printed(name: str) -> dict[tuple[str, ...], Printed]:
     """The paper's top-1 figures by the keys of their rows."""
-    rows = plan_of(name).result.rows.values()
+    rows = plan_of(name).rows.values()
     return {tuple(row.keys.values()): row.printed["linear"] for row in rows}
 
 
-def made_up(name: str, request: TableRequest) -> Result:
-    """A finished table whose runs all came to the same figures, but for seconds."""
-    plan = plan_of(name, request)
-    rows = {
-        name: replace(
-            plan.result.rows[name],
-            scores={one: Score.of([0.5, 0.5]) for one in plan.measures},
-            seconds=Score.of([2.0, 2.1]),
-            settings=settings.as_config(),
-        )
-        for name, settings in plan.methods.items()
-    }
-    return replace(plan.result, rows=rows, origin=ORIGIN, seeds=2)
+def made_up(plan: TablePlan) -> Result:
+    """A finished table with equal values in all runs."""
+    row = Row({one: Score.of([0.5, 0.5]) for one in plan.plan.measures}, seconds=Score.of([2, 2.1]))
+    return Result(rows=dict.fromkeys(plan.rows, row), seeds=2, remarks=plan.plan.remarks)
 
 
 def test_the_papers_tables_agree_on_cifar10_and_contradict_one_another_on_stl10():
@@ -58,8 +48,8 @@ def test_the_papers_tables_agree_on_cifar10_and_contradict_one_another_on_stl10(
         others = [f"{other.value:g}" for other in figures if other is not figure]
         assert all(other in figure.note for other in others)
     names = {"negatives": "STL10-Bayesian-510", "hardness": "STL10-1.0"}
-    same = [plan_of(name).methods[row] for name, row in names.items()]
-    assert same == [plan_of("multiclass").methods["STL10-Bayesian"]] * 2
+    same = [plan_of(name).plan.methods[row] for name, row in names.items()]
+    assert same == [plan_of("multiclass").plan.methods["STL10-Bayesian"]] * 2
     tables = ("binary", "multiclass", "negatives", "hardness")
     noted = [figure for name in tables for figure in printed(name).values() if figure.note]
     assert len(noted) == 3
@@ -68,17 +58,18 @@ def test_the_papers_tables_agree_on_cifar10_and_contradict_one_another_on_stl10(
 @pytest.mark.parametrize("size", ["smoke", "paper"])
 @pytest.mark.parametrize("name", TABLES)
 def test_the_rows_of_a_table_have_the_settings_that_they_say(name, size):
-    cells = list(TABLES[name].cells(size))
-    assert all(bool(row.printed) == (size == "paper") for row, _ in cells)
-    assert {settings.positive_share for _, settings in cells} == {1.0}
+    rows = list(TABLES[name].rows(size))
+    assert all(bool(row.printed) == (size == "paper") for row in rows)
+    assert {row.settings.positive_share for row in rows} == {1.0}
     if size == "paper":
-        assert {settings.encoder for _, settings in cells} == {"resnet50"}
-        assert name == "runtime" or {settings.epochs for _, settings in cells} == {400}
-    for row, settings in cells:
+        assert {row.settings.encoder for row in rows} == {"resnet50"}
+        assert name == "runtime" or {row.settings.epochs for row in rows} == {400}
+    for row in rows:
+        settings = row.settings
         values = settings.loss.resolved()
         if name in ("negatives", "binary"):  # all rows but the anchor and its positive
             assert int(row.keys["N"]) == 2 * settings.batch_size - 2
-        if name in ("binary", "multiclass") and takes(settings.loss.loss, "tau_plus"):
+        if name in ("binary", "multiclass") and has_hyperparameter(settings.loss.loss, "tau_plus"):
             classes = 2 if name == "binary" else DATASETS[settings.data]["classes"]
             assert values["tau_plus"] == 1 / classes
         if name == "binary":
@@ -88,39 +79,41 @@ def test_the_rows_of_a_table_have_the_settings_that_they_say(name, size):
             share = values["tau_plus"] * DATASETS[settings.data]["classes"]
             assert round(share, 3) in (0.2, 1.0, 2.0)
     if size == "smoke":
-        run = ImageRun(replace(cells[0][1], device="cpu"))
+        run = ImageRun(replace(rows[0].settings, device="cpu"))
         assert run.parts.train.num_classes == (2 if name == "binary" else 10)
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_smoke_test_shows_none_of_the_papers_values_and_says_what_it_is(name):
-    smoke = made_up(name, TableRequest())
+def test_the_papers_values_stand_beside_ours_at_its_size_and_nowhere_else(name):
+    smoke = plan_of(name, TableRequest())
+    page = smoke.markdown(made_up(smoke))
+    assert "Smoke size" in page
+    assert "In parentheses" not in page
     assert not any(row.printed for row in smoke.rows.values())
-    assert "Smoke size" in results_markdown([smoke])
-    page = results_markdown([made_up(name, PAPER)])
-    for row in plan_of(name).result.rows.values():
+    paper = plan_of(name)
+    page = paper.markdown(made_up(paper))
+    assert "In parentheses" in page
+    for row in paper.rows.values():
         for figure in row.printed.values():
             assert f"({figure.value:g}" in page
             assert figure.note in page
+    fewer = plan_of(name, replace(PAPER, epochs=1))
+    assert ("In parentheses" in fewer.markdown(made_up(fewer))) is False
 
 
 @pytest.fixture
 def tiny(settings) -> ImagePlan:
-    """Two losses on ninety images, with something in the paper's column."""
+    """Two losses on ninety images."""
     methods = {
         loss: replace(settings, loss=LossSettings(loss), epochs=1)
         for loss in ("info_nce", "bayesian")
     }
-    rows = {
-        loss: Row({}, keys={"loss": loss}, printed={"linear": Printed(91.0)}) for loss in methods
-    }
-    known = Result(rows=rows, title="Tiny")
-    return ImagePlan(methods, range(2), name="tiny", result=known, measures=("linear",))
+    return ImagePlan(methods, range(2), name="tiny", measures=("linear",))
 
 
 @pytest.mark.parametrize("size", ["smoke", "paper"])
 def test_the_page_says_how_many_runs_all_tables_take(size):
-    plans = TableRequest(size, device="cpu").plans([*TABLES.values()])
+    plans = [one.plan for one in TableRequest(size, device="cpu").plans([*TABLES.values()])]
     assert [plan.name for plan in plans] == list(TABLES)
     runs = {repr(run) for plan in plans if not plan.is_timed for run in plan.runs().values()}
     timed = [run for plan in plans if plan.is_timed for run in plan.runs()]
@@ -131,8 +124,8 @@ def test_the_page_says_how_many_runs_all_tables_take(size):
 
 def test_a_part_of_all_tables_leaves_out_those_that_have_none_of_it():
     some = replace(PAPER, datasets="tiny-imagenet,cifar100").plans([*TABLES.values()])
-    assert [plan.name for plan in some] == ["binary", "multiclass", "prior"]
-    assert {settings.data for settings in some[-1].methods.values()} == {"tiny-imagenet"}
+    assert [one.table.name for one in some] == ["binary", "multiclass", "prior"]
+    assert {row.settings.data for row in some[-1].rows.values()} == {"tiny-imagenet"}
     with pytest.raises(ValueError, match="datasets must be one of"):
         replace(PAPER, datasets="digits").plans([*TABLES.values()])
 
@@ -141,7 +134,7 @@ def test_tables_share_runs(tiny, tmp_path):
     other = replace(tiny, name="other", methods=dict(reversed(tiny.methods.items())))
     seen = []
     one, two = run_plans(
-        "reproduce all",
+        "tables",
         {},
         [tiny, other],
         tmp_path / "both",

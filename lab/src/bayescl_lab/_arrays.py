@@ -13,8 +13,24 @@ from numpy.typing import NDArray
 from bayescl_lab._cores import usable_memory
 from bayescl_lab._files import UnreadableError
 
+UNKNOWN_WORDS = (
+    *("", "-1", "-1.0", "NaN", "nan", "null", "NULL", "None", "NA", "N/A", "n/a", "#N/A", "<NA>"),
+    *("NaT", "nil", "undefined", "(null)", "\\N", "?"),
+)
+"""Default spellings of an unknown label, domain or id, as programs write them."""
+
 _LARGEST_RATIO = 1100
 """Largest compression ratio of Deflate."""
+
+
+def unknown_words_of(option: str | None) -> tuple[str, ...]:
+    """Return the comma-separated words of an option, or the default ones.
+
+    Example:
+        >>> unknown_words_of("?,not graded")
+        ('', '?', 'not graded')
+    """
+    return UNKNOWN_WORDS if option is None else ("", *map(str.strip, option.split(",")))
 
 
 def unreadable(path: Path, error: Exception) -> UnreadableError:
@@ -73,10 +89,14 @@ def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]
         raise unreadable(path, error) from None
 
 
-def numbered(values: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def numbered(
+    values: NDArray[Any], unknown: Sequence[str] = UNKNOWN_WORDS
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Number the distinct values of integers or words in sorted order; -1 if unknown.
 
-    The values -1, NaN and blank words are unknown.
+    Args:
+        values: Integers, whole floating-point numbers, or words.
+        unknown: Words that mean unknown. With "-1", the number -1 is unknown. NaN always is.
 
     Returns:
         The number of each value, and the names by number.
@@ -87,23 +107,30 @@ def numbered(values: NDArray[Any]) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     Example:
         >>> numbered(np.array([7, -1, 3, 7]))
         (array([ 1, -1,  0,  1]), ('3', '7'))
-        >>> numbered(np.array(["cat", "", "ant"]))[1]
-        ('ant', 'cat')
+        >>> numbered(np.array(["cat", "", "ant", "none"]))[1]
+        ('ant', 'cat', 'none')
     """
     if values.dtype.kind in "US":
-        values = np.char.strip(values.astype(str))
-        unknown = values == ""
-    elif values.dtype.kind == "f":
-        unknown = np.isnan(values) | (values == -1)
-        values = np.where(unknown, 0, values)
-        if not (np.isfinite(values) & (values == np.floor(values))).all():
-            raise ValueError("must be whole numbers or words, got fractions")
-        values = values.astype(np.int64)
-    elif values.dtype.kind in "biu":
-        unknown = values == -1
+        values = np.char.strip(
+            np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+        )
+        is_unknown = np.isin(values, list(unknown))
+    elif values.dtype.kind in "fbiu":
+        is_unknown = (values == -1) & ("-1" in unknown)
+        if values.dtype.kind == "f":
+            is_unknown |= np.isnan(values)
+            known = values[~is_unknown]
+            if not (np.isfinite(known) & (known == np.floor(known))).all():
+                raise ValueError("must be whole numbers or words, got fractions")
+            exact = 2 ** (np.finfo(values.dtype).nmant + 1)
+            if (np.abs(known) >= exact).any():
+                raise ValueError(
+                    f"must be integers or words: {values.dtype} rounds numbers above {exact:,}"
+                )
+            values = np.where(is_unknown, 0, values).astype(np.int64)
     else:
         raise ValueError(f"must be whole numbers or words, got {values.dtype}")
-    names, codes = np.unique(values[~unknown], return_inverse=True)
+    names, codes = np.unique(values[~is_unknown], return_inverse=True)
     numbers = np.full(values.shape, -1, dtype=np.int64)
-    numbers[~unknown] = codes
+    numbers[~is_unknown] = codes
     return numbers, tuple(map(str, names))

@@ -5,9 +5,12 @@ The type hint of a field holds its range, and the range has a text for the help 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+
+Value = TypeVar("Value")
 
 
 def at_least(minimum: int) -> Any:
@@ -39,6 +42,26 @@ Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False, description="abo
 Words = Annotated[tuple[str, ...], BeforeValidator(_separated)]
 
 
+def checked(name: str, value: Value, hint: Any) -> Value:
+    """Return a value if it has the type and range of a hint; raise ``ValueError`` otherwise.
+
+    Example:
+        >>> checked("epochs", 3, Count)
+        3
+    """
+    try:
+        TypeAdapter(hint).validate_python(value, strict=True)
+    except ValidationError as error:
+        raise ValueError(format_error(error, name)) from None
+    return value
+
+
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    """Raise ``ValueError`` if ``value`` is not one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+
+
 def format_error(error: ValidationError, name: str = "") -> str:
     """Describe an invalid value in one line.
 
@@ -63,4 +86,5 @@ def format_error(error: ValidationError, name: str = "") -> str:
     wanted = wanted.replace("Input should", "must").replace("Unexpected", "is an unexpected")
     wanted = wanted.replace("greater than or equal to", "at least")
     wanted = wanted.replace("less than or equal to", "at most").replace("greater than", "above")
+    wanted = wanted.replace("less than", "below")
     return f"{'.'.join(names)} {wanted}, got {first['input']}"

@@ -6,14 +6,21 @@ import io
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from bayescl._checks import missing
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # From the palette of Okabe and Ito, which color-blind readers can tell apart.
 TRUE_COLOR, FALSE_COLOR, NEUTRAL = "#0072B2", "#D55E00", "#5b6472"
+LOSS_COLORS = {
+    "debiased": "#2a7fb8",
+    "hard": "#b8722a",
+    "bayesian": "#c0392b",
+    "oracle": "#2e8b57",
+    "supervised": "#1b5e3a",
+    "bpr": "#7d5ba6",
+}
+"""Colors of losses by name. Other losses have the neutral color."""
 LEVELS = ("#E69F00", "#009E73", "#0072B2", "#CC79A7")
 """Colors of up to four values of a parameter."""
 
@@ -31,10 +38,8 @@ _STYLE: Any = {
 
 def _style() -> AbstractContextManager[None]:
     """Use the common style inside the block."""
-    try:
-        from matplotlib import rc_context
-    except ImportError as error:
-        raise missing("Matplotlib", "cli", error) from error
+    from matplotlib import rc_context
+
     return rc_context(_STYLE)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,12 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bayescl._checks import check_count, is_eager_cpu
+from bayescl._checks import check_count
 from bayescl._engine.reference import ObjectiveAt
 from bayescl._engine.row_gradients import Chunk, RowGradients, row_losses
 from bayescl._ops.similarity import candidate_logits
 from bayescl._types import Float
-from bayescl.batch import Batch, Rows
+from bayescl.batch import Batch
+from bayescl.rows import Rows
 
 _CPU_LOGITS = 2**18
 """Number of logits per chunk on the CPU. They fit in the cache."""
@@ -26,12 +25,6 @@ _DEVICE_LOGITS = 2**25
 
 _FEWEST_ANCHORS = 128
 """Smallest number of anchors per chunk, so that matrix products stay efficient."""
-
-_WORTH_THREADS = 2**21
-"""Number of logits from which chunks are divided among threads."""
-
-_MOST_WORKERS = 8
-"""Largest number of threads. Each of them holds a gradient of all candidates."""
 
 
 def default_chunk_size(batch: Batch) -> int:
@@ -79,16 +72,7 @@ def blocked_losses(
     else:
         check_count("chunk_size", chunk_size, 1)
     run = _Run(batch, temperature, objective_at, chunk_size)
-    first, *others = batch.columns
-    losses: Tensor = _BlockedLosses.apply(
-        run,
-        shared_upstream,
-        batch.anchors.embeddings,
-        batch.positives.embeddings,
-        temperature,
-        first.embeddings,
-        *(block.embeddings for block in others),
-    )
+    losses: Tensor = _BlockedLosses.apply(run, shared_upstream, *run.sources)
     return losses
 
 
@@ -100,41 +84,51 @@ class _BlockedLosses(torch.autograd.Function):
         wanted = ctx.needs_input_grad[2:]
         if not any(wanted):
             return run.losses()[0]
-        ctx.shared_upstream = shared_upstream
-        if shared_upstream:
-            losses, gradients = run.losses(wanted)
-            ctx.save_for_backward(*gradients)
-            return losses
         ctx.run = run
+        if shared_upstream:
+            losses, ctx.gradients = run.losses(wanted)
+            return losses
+        ctx.gradients = None
         ctx.save_for_backward(*(source for source in sources if isinstance(source, Tensor)))
         return run.losses()[0]
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         with torch.no_grad():
-            if ctx.shared_upstream:
-                share, saved = upstream[0], ctx.saved_tensors
-                gradients = [None if part is None else part * share for part in saved]
+            if ctx.gradients is not None:
+                share = upstream[0]
+                gradients = [None if part is None else part * share for part in ctx.gradients]
             else:
+                if "Batched" in str(torch._C._dispatch_keys(upstream)):
+                    raise RuntimeError(f"this engine cannot compute batched gradients; {_ADVICE}")
                 _ = ctx.saved_tensors  # raises if a tensor was overwritten
                 gradients = ctx.run.losses(ctx.needs_input_grad[2:], upstream)[1]
         if torch.is_grad_enabled():
-            gradients = [None if part is None else _differentiable_once(part) for part in gradients]
+            inputs = [upstream, *(it for it in ctx.run.sources if isinstance(it, Tensor))]
+            gradients = [it if it is None else _Once.apply(it, *inputs) for it in gradients]
         return None, None, *gradients
 
-
-def _differentiable_once(gradient: Tensor) -> Tensor:
-    """Make a second differentiation of a gradient raise an error."""
-    # torch's once_differentiable does not raise if the upstream gradient is a constant.
-    marked = gradient.detach().requires_grad_()
-    marked.register_hook(_refuse)
-    return marked
+    @staticmethod
+    def jvp(_ctx: Any, *_tangents: Any) -> Tensor:
+        raise RuntimeError(f"this engine has no forward-mode derivatives; {_ADVICE}")
 
 
-def _refuse(_upstream: Tensor) -> None:
-    raise RuntimeError(
-        'this engine is differentiable once; use engine="reference" for a second backward'
-    )
+_ADVICE = 'use engine="reference"'
+
+
+class _Once(torch.autograd.Function):
+    """Return a gradient that depends on all inputs of the loss and cannot be differentiated.
+
+    torch's ``once_differentiable`` does not raise if the upstream gradient is a constant.
+    """
+
+    @staticmethod
+    def forward(_ctx: Any, gradient: Tensor, *_inputs: Tensor) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(_ctx: Any, *_upstream: Tensor) -> None:
+        raise RuntimeError(f"this engine is differentiable once; {_ADVICE} for a second backward")
 
 
 # Gradients by anchors, positives, temperature and each block of columns; None if not needed.
@@ -149,6 +143,12 @@ class _Run:
     temperature: float | Tensor
     objective_at: ObjectiveAt
     chunk_size: int
+
+    @property
+    def sources(self) -> tuple[Tensor | float, ...]:
+        """Anchors, positives, temperature and each block of columns, as in :data:`Gradients`."""
+        parts = [rows.embeddings for rows in (self.batch.positives, *self.batch.columns)]
+        return (self.batch.anchors.embeddings, parts[0], self.temperature, *parts[1:])
 
     def losses(
         self, wanted: tuple[bool, ...] = (), upstream: Tensor | None = None
@@ -172,9 +172,8 @@ class _Run:
     def _in_chunks(
         self, wanted: tuple[bool, ...], upstream: Tensor | None
     ) -> tuple[Tensor, Gradients]:
-        batch = self.batch
+        batch, sources = self.batch, self.sources
         anchors, pairs = batch.anchors.embeddings, batch.positives.embeddings
-        sources = (anchors, pairs, self.temperature, *(x.embeddings for x in batch.columns))
         if batch.anchor_of is not None and batch.positive is not None and wanted:
             wanted = (wanted[0], False, *wanted[2:])
         total: Gradients = [
@@ -185,28 +184,10 @@ class _Run:
         starts = range(0, count, self.chunk_size)
         pairs_of = _pairs_of_chunks(batch.anchor_of, count, starts)
         losses = scaled.new_empty(len(pairs))
-        workers = _workers(batch, len(starts))
-        # Each chunk writes its own rows of the first two gradients. All chunks add to the others,
-        # so each worker has its own copy of these.
-        totals = [total]
-        for _ in range(workers - 1):
-            zeros = (None if part is None else torch.zeros_like(part) for part in total[2:])
-            totals.append([*total[:2], *zeros])
-
-        def work(number: int) -> None:
-            for place in range(number, len(starts), workers):
-                start = starts[place]
-                rows = slice(start, min(start + self.chunk_size, count))
-                gradients = totals[number] if any(wanted) else None
-                self._chunk(scaled[rows], rows, pairs_of[place], losses, gradients, upstream)
-
-        _in_threads(work, workers)
-        for other in totals[1:]:
-            if total[2] is not None and other[2] is not None:
-                _add_within_range(total[2], other[2])
-            for part, added in zip(total[3:], other[3:], strict=True):
-                if part is not None and added is not None:
-                    part += added
+        for start, pairs_here in zip(starts, pairs_of, strict=True):
+            rows = slice(start, min(start + self.chunk_size, count))
+            gradients = total if any(wanted) else None
+            self._chunk(scaled[rows], rows, pairs_here, losses, gradients, upstream)
         return losses, total
 
     def _chunk(
@@ -359,38 +340,3 @@ def _pairs_of_chunks(anchor_of: Tensor | None, anchors: int, starts: range) -> l
     bounds = torch.tensor([*starts, anchors], device=anchor_of.device)
     places = torch.searchsorted(anchor_of[order], bounds).tolist()
     return [order[start:end] for start, end in pairwise(places)]
-
-
-def _workers(batch: Batch, chunks: int) -> int:
-    """Return the number of threads for the chunks; 1 if torch's own threads are as fast."""
-    if chunks == 1 or batch.num_anchors * batch.num_candidates < _WORTH_THREADS:
-        return 1
-    if not is_eager_cpu(batch.anchors.embeddings):
-        return 1
-    return max(1, min(torch.get_num_threads(), chunks, _MOST_WORKERS))
-
-
-def _in_threads(work: Callable[[int], None], workers: int) -> None:
-    """Call ``work(number)`` for each worker in its own thread, with a share of torch's threads.
-
-    Unlike torch's threads inside an operation, workers do not synchronize. ``work`` must not use
-    autograd.
-    """
-    if workers == 1:
-        work(0)
-        return
-    threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
-
-    def in_thread(number: int) -> None:
-        # Grad and inference modes are local to a thread, so they are set again.
-        with torch.inference_mode() if inference else torch.no_grad():
-            torch.set_num_threads(max(1, threads // workers))
-            work(number)
-
-    try:
-        with ThreadPoolExecutor(workers) as pool:
-            for done in [pool.submit(in_thread, number) for number in range(workers)]:
-                done.result()
-    finally:
-        # Restore the default for threads that start later.
-        torch.set_num_threads(threads)

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import torch
 
+from bayescl._checks import is_eager_cpu
 from bayescl._ops.target import shared_probability
 from bayescl._types import Float, Tensor
-from bayescl.batch import UNKNOWN, Batch, Excluded, Rows, TargetRule
+from bayescl.batch import Batch, Excluded, TargetRule
+from bayescl.rows import Rows, class_similarity
 
 
 @torch.no_grad()
 def target_rows(
-    batch: Batch, rule: TargetRule, rows: slice, excluded: Excluded
+    batch: Batch, rule: Tensor | TargetRule, rows: slice, excluded: Excluded
 ) -> Float[Tensor, "rows candidates"]:
-    """Compute the target probabilities of some anchors' candidates.
+    """Return the target probabilities of some anchors' candidates.
 
-    A candidate with the anchor's label counts as identical to it (similarity 1). The probability is
-    0 for a candidate with another known label, for an excluded candidate, and for a candidate
-    without teacher and label.
+    They are given, dense or sparse, or computed by a rule: a candidate with the anchor's label
+    counts as identical to it (similarity 1). The probability is 0 for a candidate with another
+    known label, for an excluded candidate, and for a candidate without teacher and label.
     """
+    if isinstance(rule, Tensor):
+        target = rule.narrow_copy(0, rows.start, rows.stop - rows.start)
+        target = target.to_dense() if target.is_sparse else target
+        excluded.fill_(target, 0.0)
+        return target
     temperature = rule.temperature
     if isinstance(temperature, Tensor):
         temperature = temperature.detach()
@@ -54,15 +61,21 @@ def _first_view(anchors: Rows, items: slice) -> Rows:
 def _teacher_logits(
     batch: Batch, block: Rows, rows: slice, temperature: float | Tensor
 ) -> Float[Tensor, "rows candidates"]:
-    """Compute the teacher's logits of a block's candidates; -inf without a teacher."""
+    """Compute the teacher's logits of a block's candidates; -inf without a teacher.
+
+    A row of zeros is the teacher's row of an item without one.
+    """
     mine, theirs = batch.anchors.teacher, block.teacher
     if mine is None or theirs is None:
         shape = rows.stop - rows.start, len(block)
         return batch.anchors.embeddings.new_full(shape, -torch.inf)
-    scaled = mine[rows] / temperature
-    if block.are_own:
-        return torch.einsum("ad,and->an", scaled, theirs[rows])
-    return scaled @ theirs.T
+    mine, theirs = mine[rows], theirs[rows] if block.are_own else theirs
+    scaled = mine / temperature
+    logits = torch.einsum("ad,and->an", scaled, theirs) if block.are_own else scaled @ theirs.T
+    is_absent = ~mine.any(dim=-1), ~theirs.any(dim=-1)
+    if not is_eager_cpu(logits) or any(bool(part.any()) for part in is_absent):
+        logits = logits.masked_fill(is_absent[0][:, None] | is_absent[1], -torch.inf)
+    return logits
 
 
 def _settle_by_labels(
@@ -72,7 +85,6 @@ def _settle_by_labels(
     if block.labels is None:
         return
     theirs = block.labels[rows] if block.are_own else block.labels[None]
-    mine = mine[:, None]
-    is_known = (mine != UNKNOWN) & (theirs != UNKNOWN)
-    logits.masked_fill_(is_known & (mine != theirs), -torch.inf)
-    logits.masked_fill_(is_known & (mine == theirs), same)
+    likeness = class_similarity(mine, theirs)
+    logits.masked_fill_(likeness == 0, -torch.inf)
+    logits.copy_(torch.where(likeness > 0, likeness * same, logits))

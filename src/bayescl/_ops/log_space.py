@@ -10,6 +10,11 @@ from torch.nn import functional as F
 from bayescl._types import Bool, Float, Tensor
 
 
+def at_least_float32(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Convert 16-bit numbers to float32. Sums of exponentials in 16 bits keep three digits."""
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
+
+
 def masked_logsumexp(
     logits: Float[Tensor, "anchors candidates"],
     valid: Bool[Tensor, "anchors candidates"] | None,

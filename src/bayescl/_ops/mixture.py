@@ -23,7 +23,8 @@ from dataclasses import dataclass
 
 import torch
 
-from bayescl._checks import check_interval
+from bayescl._checks import check_count, check_interval
+from bayescl._ops.log_space import at_least_float32
 from bayescl._types import Float, Tensor
 
 
@@ -132,6 +133,15 @@ def check_tau_plus(tau_plus: float) -> float:
     return check_interval("tau_plus", tau_plus, 0.0, 1.0, open_high=True)
 
 
+def class_prior(tau_plus: float | None, num_classes: int | None) -> float:
+    """Return ``tau_plus``; if ``None``, ``1 / num_classes``; if both are ``None``, 0.1."""
+    if num_classes is not None:
+        check_count("num_classes", num_classes, 2)
+    if tau_plus is not None:
+        return tau_plus
+    return 0.1 if num_classes is None else 1 / num_classes
+
+
 def proposal_cdf(
     unlabeled_cdf: Float[Tensor, "*shape"], *, alpha: float, tau_plus: float
 ) -> Float[Tensor, "*shape"]:
@@ -163,7 +173,7 @@ def proposal_cdf(
     Reference:
         Liu et al., ICML 2024, Eq. "cdftrans".
     """
-    return PairMixture.unlabeled(alpha, tau_plus).quantile(unlabeled_cdf)
+    return PairMixture.unlabeled(alpha, tau_plus).quantile(at_least_float32(unlabeled_cdf))
 
 
 def posterior(
@@ -198,6 +208,7 @@ def posterior(
         Liu et al., ICML 2024, Eq. "poster".
     """
     target, sampled = PairMixture.true_negatives(alpha), PairMixture.unlabeled(alpha, tau_plus)
+    proposal_cdf = at_least_float32(proposal_cdf)
     if tau_plus == 0:  # no false negatives; at alpha = 1 the quotient would be 0 / 0 at CDF 1
         return torch.ones_like(proposal_cdf)
     # At CDF 1, alpha = 1 and a tiny prior the denominator underflows; the result must be 0.

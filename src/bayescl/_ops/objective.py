@@ -12,7 +12,13 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from bayescl._ops.log_space import contrast, log_count, masked_logsumexp, softplus
+from bayescl._ops.log_space import (
+    at_least_float32,
+    contrast,
+    log_count,
+    masked_logsumexp,
+    softplus,
+)
 from bayescl._ops.ranks import Ranks, map_cdf
 from bayescl._types import (
     CandidateMask,
@@ -22,6 +28,9 @@ from bayescl._types import (
     Tensor,
     UnlabeledLogits,
 )
+
+_ROUNDING = 4.0
+"""Number of units of the last place by which products of identical rows may differ."""
 
 
 class Objective(Protocol):
@@ -146,7 +155,11 @@ class LogSumObjective:
         if self.ranks is None:
             return torch.zeros_like(unlabeled)
         return map_cdf(
-            unlabeled, lambda cdf: self.weights_of_cdf(cdf).log(), valid=valid, ranks=self.ranks
+            unlabeled,
+            lambda cdf: self.weights_of_cdf(cdf).log(),
+            valid=valid,
+            ranks=self.ranks,
+            ties_up_to=_ROUNDING * torch.finfo(unlabeled.dtype).eps,
         )
 
     def __call__(
@@ -156,7 +169,8 @@ class LogSumObjective:
         *,
         valid: CandidateMask | None = None,
     ) -> PerAnchor:
-        """Compute one loss per anchor from the whole matrix of logits."""
+        """Compute one loss per anchor from the whole matrix of logits, in float32 or better."""
+        positive, unlabeled = at_least_float32(positive), at_least_float32(unlabeled)
         log_weights = None if self.ranks is None else self.log_weights(unlabeled, valid=valid)
         counted = valid
         if log_weights is not None:

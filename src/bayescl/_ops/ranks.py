@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from bayescl._checks import check_choice, is_eager_cpu
+from bayescl._ops.log_space import at_least_float32
 from bayescl._types import Bool, Float, Int, Tensor
 
 Ranks = Literal["mid", "upper"]
@@ -69,21 +70,27 @@ def map_cdf(
     *,
     valid: Bool[Tensor, "*anchors candidates"] | None,
     ranks: Ranks,
+    ties_up_to: float = 0.0,
 ) -> Float[Tensor, "*anchors candidates"]:
     """Apply an elementwise ``function`` to the empirical CDF of each logit.
 
     The function is applied to the CDF in sorted order. Rows without ties and with the same number
     of candidates have the same sorted CDF, so the function is usually computed for one row only.
     The result is undefined where ``valid`` is False.
+
+    Neighbors in sorted order tie if they differ by at most ``ties_up_to`` times the largest
+    magnitude of all logits. Default: only equal values tie.
     """
     check_choice("ranks", ranks, RANKS)
-    values = unlabeled.detach()
+    values = at_least_float32(unlabeled.detach())
     values = values.flatten(0, -2) if values.ndim > 1 else values[None]
-    if values.dtype in (torch.float16, torch.bfloat16):
-        values = values.float()
     valid = None if valid is None else valid.reshape(values.shape)
     if values.shape[1] == 0:  # amax needs at least one candidate
         return function(values).view(unlabeled.shape)
+    slack = None
+    if ties_up_to > 0:
+        counted = values if valid is None else torch.where(valid, values, 0.0)
+        slack = ties_up_to * torch.linalg.vector_norm(counted, torch.inf)
     if valid is None:
         count = torch.full((1, 1), values.shape[1], device=values.device)
     else:
@@ -98,13 +105,13 @@ def map_cdf(
         return function(doubled.to(values.dtype) / (2 * count.clamp(min=1)))
 
     if not is_eager_cpu(values):
-        result = _map_sorted_rows(*values.sort(dim=1), count, transform)
+        result = _map_sorted_rows(*values.sort(dim=1), count, slack, transform)
     else:
         result = torch.empty_like(values)
         rows = max(1, _BLOCK // values.shape[1])
-        blocks = (torch.split(tensor, rows) for tensor in (values, count, result))
-        for block, counts, out in zip(*blocks, strict=True):
-            _map_mostly_untied_rows(block, counts, transform, out)
+        for start in range(0, len(values), rows):
+            block = slice(start, start + rows)
+            _map_mostly_untied_rows(values[block], count[block], slack, transform, result[block])
     return result.view(unlabeled.shape)
 
 
@@ -123,16 +130,18 @@ def _map_sorted_rows(
     ordered: Float[Tensor, "rows columns"],
     columns: Int[Tensor, "rows columns"],
     count: Int[Tensor, "rows 1"],
+    slack: Float[Tensor, ""] | None,
     transform: Transform,
 ) -> Float[Tensor, "rows columns"]:
     """Map sorted values by their tie bounds and counts, without branches on the data."""
-    below, through = _tie_bounds(ordered)
+    below, through = _tie_bounds(_ties(ordered, slack))
     return ordered.scatter(1, columns, transform(below, through, count))
 
 
 def _map_mostly_untied_rows(
     values: Float[Tensor, "rows columns"],
     count: Int[Tensor, "rows 1"],
+    slack: Float[Tensor, ""] | None,
     transform: Transform,
     out: Float[Tensor, "rows columns"],
 ) -> None:
@@ -145,21 +154,29 @@ def _map_mostly_untied_rows(
     mapped = transform(position, position + 1, counts[:, None])  # [numbers, columns]
     mapped = mapped.expand_as(values) if len(counts) == 1 else mapped[which.squeeze(1)]
     out.scatter_(1, columns, mapped)
-    tied = (ordered[:, 1:] == ordered[:, :-1]).sum(dim=1)
+    tied = _ties(ordered, slack).sum(dim=1)
     masked = (values.shape[1] - 1 - count.squeeze(1)).clamp(min=0)  # masked values tie
     rows = (tied != masked).nonzero().squeeze(1)
     if len(rows):
-        out[rows] = _map_sorted_rows(ordered[rows], columns[rows], count[rows], transform)
+        out[rows] = _map_sorted_rows(ordered[rows], columns[rows], count[rows], slack, transform)
+
+
+def _ties(
+    ordered: Float[Tensor, "rows columns"], slack: Float[Tensor, ""] | None
+) -> Bool[Tensor, "rows columns_minus_1"]:
+    """Return whether each value of sorted rows, but the first, ties with the value before it."""
+    if slack is None:
+        return ordered[:, 1:] == ordered[:, :-1]
+    return ordered[:, 1:] <= ordered[:, :-1] + slack  # infinities of one sign tie as well
 
 
 def _tie_bounds(
-    ordered: Float[Tensor, "rows columns"],
+    tied: Bool[Tensor, "rows columns_minus_1"],
 ) -> tuple[Int[Tensor, "rows columns"], Int[Tensor, "rows columns"]]:
     """Count, for each value of sorted rows, the values below it and the values up to its ties."""
-    columns = ordered.shape[1]
-    position = torch.arange(columns, device=ordered.device)
-    tied = ordered[:, 1:] == ordered[:, :-1]
-    edge = torch.ones_like(ordered[:, :1], dtype=torch.bool)
+    columns = tied.shape[1] + 1
+    position = torch.arange(columns, device=tied.device)
+    edge = tied.new_ones(len(tied), 1)
     starts = torch.cat([edge, ~tied], dim=1)
     below = torch.where(starts, position, 0).cummax(dim=1).values
     ends = torch.cat([~tied, edge], dim=1)

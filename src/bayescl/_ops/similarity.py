@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from bayescl._checks import is_eager_cpu
+from bayescl._ops.log_space import at_least_float32
 from bayescl._types import Float, Tensor
 
 _ORDINARY = (1e-10, 1e10)
@@ -73,12 +74,13 @@ def pair_logits(
         temperature: Temperature of the softmax, positive. Differentiated if it is a tensor.
 
     Returns:
-        Inner products divided by the temperature.
+        Inner products divided by the temperature, float32 or better.
 
     Example:
         >>> pair_logits(torch.eye(2), torch.eye(2), temperature=0.5)
         tensor([2., 2.])
     """
+    anchors, positives = at_least_float32(anchors), at_least_float32(positives)
     return torch.einsum("ad,ad->a", anchors, positives) / temperature
 
 
@@ -96,7 +98,7 @@ def candidate_logits(
         temperature: As in :func:`pair_logits`.
 
     Returns:
-        Inner products divided by the temperature.
+        Inner products divided by the temperature, float32 or better.
 
     Example:
         >>> candidate_logits(torch.eye(2), torch.tensor([[0.0, 1.0]]), temperature=0.5)
@@ -104,7 +106,7 @@ def candidate_logits(
                 [2.]])
     """
     # Dividing the smaller operand by the temperature is cheaper than dividing the logits.
-    scaled = anchors / temperature
+    scaled, candidates = at_least_float32(anchors) / temperature, at_least_float32(candidates)
     if candidates.ndim == 2:
         return scaled @ candidates.T
     return torch.einsum("ad,and->an", scaled, candidates)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import torch
 
 from bayescl._checks import check_interval, check_positive
+from bayescl._ops.log_space import at_least_float32
 from bayescl._types import (
     CandidateMask,
     Float,
@@ -74,7 +75,7 @@ def target_probabilities(
     """
     check_positive("temperature", temperature)
     check_positive_share(positive_share)
-    logits = similarity.detach() / temperature
+    logits = at_least_float32(similarity.detach()) / temperature
     if valid is not None:
         logits = logits.masked_fill(~valid, -torch.inf)
     return shared_probability(logits, positive_share, 1 / temperature)
@@ -129,6 +130,7 @@ def target_term(
         >>> info_nce_loss(positive, unlabeled) + target_term(positive, unlabeled, target)
         tensor([1.0076])
     """
-    target = target.detach()
+    positive, unlabeled = at_least_float32(positive), at_least_float32(unlabeled)
+    target = target.detach().to(unlabeled.dtype)
     term: Tensor = positive * target.sum(dim=1) - torch.linalg.vecdot(target, unlabeled)
     return term

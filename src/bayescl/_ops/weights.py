@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 
+from bayescl._ops.log_space import at_least_float32
 from bayescl._ops.mixture import PairMixture, proposal_cdf
 from bayescl._ops.ranks import Ranks, map_cdf
 from bayescl._types import Bool, Float, Tensor
@@ -44,6 +45,7 @@ def importance_weights(
     """
     target = PairMixture.hard_negatives(alpha, beta)
     sampled = PairMixture.unlabeled(alpha, tau_plus)
+    proposal_cdf = at_least_float32(proposal_cdf)
     # At alpha = 1 and tau_plus = 0, both densities are 1 - Phi: the quotient is 0 / 0 at Phi = 1.
     if sampled.high == 0:
         return torch.ones_like(proposal_cdf)

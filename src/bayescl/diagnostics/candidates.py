@@ -154,7 +154,7 @@ class _Twin(ContrastiveLoss):
     def __init__(self, loss: ContrastiveLoss, recorder: _Recorder) -> None:
         same: Any = {"temperature": loss.temperature, "normalize": loss.normalize}
         super().__init__(recorder, **same, reduction="none", engine="reference")
-        self._watch.has_warned = True  # the original loss gives the warnings
+        self._given_warnings = {"candidates", "labels"}  # the original loss gives the warnings
 
 
 def _recorded(
@@ -162,7 +162,7 @@ def _recorded(
 ) -> ScoredCandidates:
     """Return the arguments that the objective receives in a call of the loss."""
     recorder = _Recorder()
-    calls = {"two_views": "forward", "logits": "from_logits"}
+    calls = {"two_views": "forward", "views": "forward", "logits": "from_logits"}
     getattr(_Twin(loss, recorder), calls.get(layout, layout))(*embeddings, **options)
     if len(recorder.calls) != 1:
         raise ValueError("both_directions must be False here: score one direction at a time")

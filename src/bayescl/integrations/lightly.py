@@ -12,6 +12,7 @@ from torch import nn
 from bayescl import distributed
 from bayescl._types import Float, Tensor
 from bayescl.integrations._last_batch import LoneItems
+from bayescl.integrations._losses import new_loss
 from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
 
@@ -32,6 +33,7 @@ class NTXentLoss(nn.Module):
 
     Raises:
         ValueError: if an argument is out of range.
+        TypeError: if ``loss`` is not a class of a loss.
 
     Example:
         >>> criterion = NTXentLoss(temperature=0.5)
@@ -53,7 +55,7 @@ class NTXentLoss(nn.Module):
         super().__init__()
         if memory_bank_size != 0:
             raise ValueError(f"memory_bank_size must be 0, got {memory_bank_size}")
-        self.loss = loss(temperature=temperature, **options)
+        self.loss = new_loss(loss, temperature=temperature, **options)
         self.gather_distributed = gather_distributed
         self._lone_items = LoneItems()
 

@@ -15,6 +15,7 @@ from bayescl import distributed
 from bayescl._checks import check_choice
 from bayescl._types import Float, Int, Tensor
 from bayescl.integrations._last_batch import LoneItems
+from bayescl.integrations._losses import new_loss
 from bayescl.integrations._texts import text_keys
 from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
@@ -65,7 +66,7 @@ class ClipLoss(nn.Module):
             check_choice("teacher", teacher, ("text", "image"))
         self.world_size = world_size
         self.teacher = teacher
-        self.loss = loss(normalize=False, **options)
+        self.loss = new_loss(loss, normalize=False, **options)
         self._lone_items = LoneItems()
 
     def forward(

@@ -11,6 +11,7 @@ import torch
 
 from bayescl._checks import missing
 from bayescl._types import Float, Int, Tensor
+from bayescl.integrations._losses import new_loss
 from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
 try:
@@ -43,6 +44,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
 
     Raises:
         ValueError: if an argument is out of range.
+        TypeError: if ``loss`` is not a class of a loss.
 
     Example:
         >>> loss = NTXentLoss(temperature=0.5)
@@ -59,7 +61,9 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
     ) -> None:
         base = {name: options.pop(name) for name in _OF_THEIR_BASE & options.keys()}
         super().__init__(mat_based_loss=False, **base)
-        self.loss = loss(temperature=temperature, reduction="none", normalize=False, **options)
+        self.loss = new_loss(
+            loss, temperature=temperature, reduction="none", normalize=False, **options
+        )
         self.metadata: dict[str, Any] = {}  # metadata of two views, set by the wrapper
         self.add_to_recordable_attributes(list_of_names=["temperature"], is_stat=False)
 

@@ -6,19 +6,30 @@ text that occurs twice in a batch is not its own negative. Tested with sentence-
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import nn
 
 from bayescl import distributed
-from bayescl._checks import check_choice, check_count, missing
-from bayescl._types import Float, Tensor
-from bayescl.batch import Rows
-from bayescl.integrations._texts import decoded_texts, text_groups, text_keys
-from bayescl.losses import ContrastiveLoss, Margin
+from bayescl._checks import check_choice, check_count, is_eager_cpu, missing
+from bayescl._types import Bool, Float, Tensor
+from bayescl.integrations._losses import check_type
+from bayescl.integrations._ranking_rows import LABEL_COLUMNS, documents_of
+from bayescl.integrations._texts import (
+    decoded_texts,
+    empty_length,
+    is_text,
+    text_groups,
+    text_keys,
+    text_lengths,
+)
+from bayescl.losses import ContrastiveLoss, InfoNCELoss, Margin
+from bayescl.rows import UNKNOWN, Rows
 
 try:
     from sentence_transformers import SentenceTransformer
@@ -27,9 +38,14 @@ try:
 except ImportError as error:
     raise missing("sentence-transformers 6 or newer", "sentence-transformers", error) from error
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+
 Features = dict[str, Any]
 Metadata = dict[str, Any]
 """``groups`` and ``teachers`` of anchors, positives and hard negatives, and loss arguments."""
+
+_LabelField = Literal["labels", "groups", "domains"]
 
 
 class ContrastiveRankingLoss(nn.Module):
@@ -37,13 +53,18 @@ class ContrastiveRankingLoss(nn.Module):
 
     The first column holds anchors, the second their positives; all further columns are hard
     negatives. An anchor's candidates are the positives of the other rows and all hard negatives,
-    as in ``MultipleNegativesRankingLoss``.
+    as in ``MultipleNegativesRankingLoss``. The defaults give the values of that loss, except that
+    equal texts are not negatives.
+
+    An empty text among the hard negatives, or among further positives, is no text: rows may have
+    fewer of them. :func:`ranking_dataset` fills rows of unequal length.
 
     Args:
         model: Model to train.
         loss: Any loss of this package, with ``reduction="mean"`` or ``"sum"``. Its temperature is
             one over the scale of ``MultipleNegativesRankingLoss``. With ``gather=True`` candidates
-            come from all devices; this has no effect in a single process.
+            come from all devices; this has no effect in a single process. Default:
+            ``InfoNCELoss(temperature=0.05)``.
         both_directions: Whether every positive is also an anchor against all anchors. Hard
             negatives do not take part in the second direction. Default: False.
         duplicates: With ``"mask"``, equal texts are never each other's negatives: a candidate with
@@ -58,21 +79,25 @@ class ContrastiveRankingLoss(nn.Module):
             ``margin.extra``. Default: no soft targets.
         margin: Rule that excludes candidates that score like the positive; see
             :class:`~bayescl.Margin`. Hard negatives are exempt unless ``margin.extra`` is set.
-        label_column: Content of the data set's label column: ``"labels"`` for classes, with -1
-            where unknown, or ``"domains"``. Default: the column is not used.
+        label_column: Content of the data set's label column: ``"labels"`` for classes,
+            ``"groups"`` for keys of documents that are never negatives of each other, or
+            ``"domains"``; -1 where unknown. Groups may be one integer per pair, or one per positive
+            and hard negative, ``[batch, documents]``. With several names, the column holds one
+            integer for each. Default: the column is not used.
+        num_positives: Number of columns of positives. Each is a positive of its row's anchor, and
+            not a candidate. Default: 1.
 
     Raises:
         ValueError: if ``loss`` returns more than one value or needs labels that are not given, or
             another argument is out of range.
+        TypeError: if ``loss``, ``teacher`` or ``margin`` is of another type.
 
     Example:
-        >>> from bayescl import InfoNCELoss
         >>> from sentence_transformers.sentence_transformer.modules import StaticEmbedding
         >>> from tokenizers import Tokenizer, models
         >>> words = Tokenizer(models.WordLevel({"?": 0, "cat": 1, "dog": 2, "cow": 3}, "?"))
         >>> model = SentenceTransformer(modules=[StaticEmbedding(words, embedding_dim=4)])
-        >>> loss = InfoNCELoss(temperature=0.05, positive_share=0.8)
-        >>> loss = ContrastiveRankingLoss(model, loss, teacher="documents")
+        >>> loss = ContrastiveRankingLoss(model)
         >>> columns = [model.preprocess(texts) for texts in (["cat", "dog"], ["dog", "cow"])]
         >>> value = loss(columns)  # cow is a negative of cat; dog is not a negative of itself
 
@@ -83,25 +108,40 @@ class ContrastiveRankingLoss(nn.Module):
     def __init__(
         self,
         model: SentenceTransformer,
-        loss: ContrastiveLoss,
+        loss: ContrastiveLoss | None = None,
         both_directions: bool = False,
         duplicates: Literal["mask", "keep"] = "mask",
         *,
         teacher: Literal["documents", "label"] | SentenceTransformer | None = None,
         margin: Margin | None = None,
-        label_column: Literal["labels", "domains"] | None = None,
+        label_column: _LabelField | Sequence[_LabelField] | None = None,
+        num_positives: int = 1,
     ) -> None:
         super().__init__()
+        loss = InfoNCELoss(temperature=0.05) if loss is None else loss
+        check_type("loss", loss, ContrastiveLoss, "InfoNCELoss(temperature=0.05)")
         check_choice("duplicates", duplicates, ("mask", "keep"))
         if isinstance(teacher, str):
             check_choice("teacher", teacher, ("documents", "label"))
-        if label_column is not None:
-            check_choice("label_column", label_column, ("labels", "domains"))
-            if teacher == "label":
-                raise ValueError(f"teacher must not be 'label' with label_column={label_column!r}")
+        elif teacher is not None:
+            check_type("teacher", teacher, nn.Module, '"documents", "label" or another model')
+        if margin is not None:
+            check_type("margin", margin, Margin, "Margin(absolute=0.1)")
+            if margin.by_teacher and isinstance(teacher, str):
+                raise ValueError(
+                    "Margin(by_teacher=True) needs a model as teacher, which embeds queries and "
+                    f"documents, got teacher={teacher!r}, which embeds documents alone"
+                )
+        fields = [label_column] if isinstance(label_column, str) else list(label_column or ())
+        for field in fields:
+            check_choice("label_column", field, ("labels", "groups", "domains"))
+        if fields and teacher == "label":
+            raise ValueError(f"teacher must not be 'label' with label_column={label_column!r}")
         if loss.reduction == "none":
             raise ValueError("loss must have reduction='mean' or 'sum', got 'none'")
-        if loss.needs_groups or (loss.needs_labels and label_column != "labels"):
+        if (loss.needs_groups and "groups" not in fields) or (
+            loss.needs_labels and "labels" not in fields
+        ):
             raise ValueError(f"loss must not require labels, got {type(loss).__name__}")
         self.model = model
         self.loss = loss
@@ -109,11 +149,16 @@ class ContrastiveRankingLoss(nn.Module):
         self.duplicates = duplicates
         self.teacher: Any = teacher
         if isinstance(teacher, nn.Module):
-            teacher.requires_grad_(False).eval()
+            trained = set(model.parameters())
+            guide: Any = teacher
+            for parameter in set(guide.parameters()) - trained:
+                parameter.requires_grad_(False)
         self.margin = margin
         # Number of blocks with a teacher, of anchors, positives and hard negatives.
         self._taught = 3 if margin is not None and margin.extra else 2
         self.label_column = label_column
+        self._label_fields = fields
+        self.num_positives = check_count("num_positives", num_positives, 1)
         self.gather_across_devices = loss.gather
 
     def forward(
@@ -126,12 +171,15 @@ class ContrastiveRankingLoss(nn.Module):
             labels: Label column of the data set; see ``teacher`` and ``label_column``.
 
         Raises:
-            ValueError: if there are fewer than two columns or the label column is missing or has
-                the wrong shape.
+            ValueError: if there are too few columns or the label column is missing or has the wrong
+                shape.
         """
         columns = list(sentence_features)
-        if len(columns) < 2:
-            raise ValueError(f"a batch must hold at least 2 columns of texts, got {len(columns)}")
+        if len(columns) < 1 + self.num_positives:
+            raise ValueError(
+                f"a batch must hold at least {1 + self.num_positives} columns of texts, "
+                f"got {len(columns)}"
+            )
         many = distributed.is_initialized() and distributed.world_size() > 1
         self.loss.gather = self.gather_across_devices and many
         # The model overwrites its features, so they are read first.
@@ -142,31 +190,109 @@ class ContrastiveRankingLoss(nn.Module):
 
     def _metadata(self, columns: Sequence[Features], labels: Tensor | None) -> Metadata:
         """Read the metadata of a batch from its texts and its label column."""
-        metadata: Metadata = {"margin": self.margin, "groups": [], "teachers": []}
-        if self.duplicates == "mask":
-            first = distributed.rank() * len(columns) if distributed.is_initialized() else 0
-            keys = [text_keys(column, first + place) for place, column in enumerate(columns)]
-            metadata["groups"] = text_groups(*_blocks(keys))
+        needs_labels = self.teacher == "label" or bool(self._label_fields)
+        if needs_labels and labels is None:
+            name = "teacher" if self.teacher == "label" else "label_column"
+            raise ValueError(
+                f"{name}={getattr(self, name)!r} needs a label column in the data set, got none"
+            )
+        metadata: Metadata = {"margin": self.margin, "teachers": []}
+        keys = self._text_groups(columns)
+        present = self._present(columns)
+        if present is not None:
+            # The key 0 of the anchors excludes absent texts, and UNKNOWN excludes nothing.
+            marks = [torch.where(part, UNKNOWN, 0) for part in present]
+            for column, mark in zip(keys, [torch.zeros_like(marks[0]), *marks], strict=True):
+                column.append(mark)
+            if self.num_positives > 1:
+                metadata["positive_weight"] = torch.cat(present[: self.num_positives])
         if self.teacher == "label":
-            if labels is None:
-                raise ValueError("teacher='label' needs a label column of embeddings, got none")
-            metadata["teachers"] = [None, labels]
-        elif self.teacher not in (None, "documents"):
+            metadata["teachers"] = [None, self._per_pair(labels)]
+        elif not (self.teacher is None or isinstance(self.teacher, str)):
             texts = [decoded_texts(column, self.model) for column in columns]
             options = {"convert_to_tensor": True, "show_progress_bar": False}
-            encoded = [self.teacher.encode(column, **options) for column in texts]
-            metadata["teachers"] = _blocks(encoded)[: self._taught]
-        if self.label_column is not None:
-            metadata[self.label_column] = labels
+            with _kept_modes(self.teacher):
+                encoded = [self.teacher.encode(column, **options) for column in texts]
+            metadata["teachers"] = self._blocks(encoded)[: self._taught]
+        for field, values in self._labels(labels, len(columns)):
+            if field != "groups":
+                metadata[field] = self._per_pair(values)
+                continue
+            ids = values[:, None].expand(-1, self.num_positives) if values.ndim == 1 else values
+            unknown = torch.full_like(ids[:, 0], UNKNOWN)
+            documents = [*ids.unbind(dim=1), *[unknown] * len(columns)]
+            for column, key in zip(keys, [ids[:, 0], *documents], strict=False):
+                column.append(key)
+        groups = [torch.stack(column, dim=1) for column in keys if column]
+        metadata["groups"] = self._blocks(groups) if groups else []
         return metadata
+
+    def _text_groups(self, columns: Sequence[Features]) -> list[list[Tensor]]:
+        """Return keys of equal texts for each column; no keys if all texts differ."""
+        if self.duplicates == "keep":
+            return [[] for _ in columns]
+        first = distributed.rank() * len(columns) if distributed.is_initialized() else 0
+        keys = [text_keys(column, first + place) for place, column in enumerate(columns)]
+        # On a GPU the comparison would wait for the device; other processes may have duplicates.
+        if is_eager_cpu(keys[0]) and not self.loss.gather:
+            whole = torch.cat(keys)
+            if len(whole.unique()) == len(whole):
+                return [[] for _ in columns]
+        return text_groups(keys, self.num_positives)
+
+    def _present(self, columns: Sequence[Features]) -> list[Bool[Tensor, " batch"]] | None:
+        """Return which texts of each document column are not empty; ``None`` if all are."""
+        documents = columns[1:]
+        if len(documents) == 1 or not all(map(is_text, documents)):
+            return None
+        found = [text_lengths(part) > empty_length(part, self.model) for part in documents]
+        if self.num_positives == 1:
+            found[0] = torch.ones_like(found[0])
+        if is_eager_cpu(found[0]) and not self.loss.gather and bool(torch.stack(found).all()):
+            return None
+        return found
+
+    def _labels(self, labels: Tensor | None, columns: int) -> Iterator[tuple[str, Tensor]]:
+        """Yield the fields of the label column."""
+        fields = self._label_fields
+        if labels is None or not fields:
+            return
+        if len(fields) > 1:
+            if labels.ndim != 2 or labels.shape[1] != len(fields):
+                raise ValueError(
+                    f"label must have shape [batch, {len(fields)}], one integer for each of "
+                    f"{', '.join(fields)}, got {list(labels.shape)}"
+                )
+            yield from zip(fields, labels.unbind(dim=1), strict=True)
+            return
+        if fields == ["groups"] and labels.ndim == 2 and labels.shape[1] != columns - 1:
+            raise ValueError(
+                f"label must have shape [batch] or [batch, {columns - 1}], one integer for each "
+                f"document, got {list(labels.shape)}"
+            )
+        yield fields[0], labels
+
+    def _per_pair(self, values: Tensor | None) -> Tensor | None:
+        """Repeat values of rows for each column of positives."""
+        if values is None or self.num_positives == 1:
+            return values
+        return torch.cat([values] * self.num_positives)
+
+    def _blocks(self, columns: Sequence[Tensor]) -> list[Tensor]:
+        """Concatenate the columns of positives, and the columns of hard negatives if there are."""
+        end = 1 + self.num_positives
+        parts = [[columns[0]], columns[1:end], columns[end:]]
+        return [part[0] if len(part) == 1 else torch.cat([*part]) for part in parts if part]
 
     def _value(self, embeddings: Sequence[Tensor], metadata: Metadata) -> Float[Tensor, ""]:
         """Compute the loss from the embeddings of all columns."""
         self.loss.train(self.model.training)  # the trainer only switches the mode of the model
-        is_alone = len(embeddings[0]) == 1 and not self.loss.gather
-        if is_alone and len(embeddings) == 2:  # the last batch of an epoch may be one pair
-            return (embeddings[0] * embeddings[1]).sum() * 0.0
-        blocks, known = _blocks(embeddings), dict(metadata)
+        batch = len(embeddings[0])
+        is_alone = batch == 1 and not self.loss.gather
+        if is_alone and len(embeddings) == 1 + self.num_positives:
+            # The last batch of an epoch may be one pair.
+            return (embeddings[0] * torch.cat([*embeddings[1:]])).sum() * 0.0
+        blocks, known = self._blocks(embeddings), dict(metadata)
         groups, teachers = known.pop("groups"), known.pop("teachers")
         if self.teacher == "documents":  # anchors use the teacher of their positives
             teachers = [None, *(block.detach() for block in blocks[1 : self._taught])]
@@ -174,6 +300,12 @@ class ContrastiveRankingLoss(nn.Module):
             Rows(block, groups=keys, teacher=teacher)
             for block, keys, teacher in zip_longest(blocks, groups, teachers)
         ]
+        if self.num_positives > 1:
+            known["anchor_of"] = torch.arange(batch, device=blocks[0].device).repeat(
+                self.num_positives
+            )
+            if "positive_weight" in known:
+                known["positive_weight"] = known["positive_weight"].to(blocks[0].dtype)
         # A single pair has hard negatives as candidates, in the first direction only.
         known["both_directions"] = self.both_directions and not is_alone
         extra = rows[2] if len(rows) > 2 else None
@@ -219,7 +351,7 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
     def __init__(
         self,
         model: SentenceTransformer,
-        loss: ContrastiveLoss,
+        loss: ContrastiveLoss | None = None,
         *,
         mini_batch_size: int = 32,
         mini_batch_num_tokens: int | None = None,
@@ -265,6 +397,76 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
         return super().get_config_dict() | {name: getattr(self, name) for name in shown}
 
 
-def _blocks(columns: Sequence[Tensor]) -> list[Tensor]:
-    """Concatenate the columns of hard negatives, if there are any."""
-    return [*columns[:2], *([torch.cat([*columns[2:]])] if len(columns) > 2 else [])]
+def ranking_dataset(dataset: Dataset, *, num_positives: int = 1, scores: str = "scores") -> Dataset:
+    """Return a data set with one text per cell, and check every row.
+
+    The first column holds anchors, the next ``num_positives`` columns positives, and all further
+    columns hard negatives. A cell holds a text, a list of texts, or ``None``. Lists become columns,
+    and rows with fewer texts are filled with empty texts, which
+    :class:`ContrastiveRankingLoss` leaves out.
+
+    Args:
+        dataset: Data set with at least two columns of texts, and at most one label column.
+        num_positives: Number of columns of positives in ``dataset``. Default: 1.
+        scores: Column of lists with one score per document of the row, in the order of the cells.
+            ``None`` and NaN mean that a document has no score. Cells without a text may be left
+            out. Default: ``"scores"``, as ``mine_hard_negatives`` writes.
+
+    Returns:
+        Columns ``anchor``, ``positive``, ``positive_2``, ..., ``negative``, ``negative_2``, ... and
+        the label column. Lists of scores are filled with NaN. Other label columns are unchanged.
+
+    Raises:
+        ValueError: if a row has no anchor or no positive, a cell holds something else, or a list of
+            scores has the wrong length. The message names the row, counted from 0.
+
+    Example:
+        >>> from datasets import Dataset
+        >>> rows = Dataset.from_dict(
+        ...     {"question": ["a", "b"], "answer": ["c", "d"], "wrong": [["e", "f"], None]}
+        ... )
+        >>> ranking_dataset(rows)[1]
+        {'anchor': 'b', 'positive': 'd', 'negative': '', 'negative_2': ''}
+    """
+    names = dataset.column_names
+    labels = [name for name in names if name in (*LABEL_COLUMNS, scores)]
+    texts = [name for name in names if name not in labels]
+    if len(labels) > 1:
+        raise ValueError(f"dataset must have one label column, got {', '.join(labels)}")
+    if len(texts) <= num_positives:
+        raise ValueError(
+            f"dataset must have at least {1 + num_positives} columns of texts, got {len(texts)}"
+        )
+    ends = {"positive": texts[1 : 1 + num_positives], "negative": texts[1 + num_positives :]}
+    widths = {"positive": 1, "negative": 0}
+    for number, row in enumerate(dataset):
+        for kind, documents in documents_of(row, texts[0], ends, scores, number).items():
+            widths[kind] = max(widths[kind], len(documents))
+
+    columns = {
+        kind: [kind, *(f"{kind}_{place}" for place in range(2, width + 1))][:width]
+        for kind, width in widths.items()
+    }
+
+    def filled(row: Mapping[str, Any], number: int) -> dict[str, Any]:
+        found, values = {"anchor": row[texts[0]]}, []
+        for kind, documents in documents_of(row, texts[0], ends, scores, number).items():
+            absent = [("", math.nan)] * (widths[kind] - len(documents))
+            for name, (text, score) in zip(columns[kind], documents + absent, strict=True):
+                found[name] = text
+                values.append(score)
+        return found | {name: values if name == scores else row[name] for name in labels}
+
+    rows = dataset.map(filled, with_indices=True, remove_columns=names)
+    return rows.select_columns(["anchor", *columns["positive"], *columns["negative"], *labels])
+
+
+@contextmanager
+def _kept_modes(model: nn.Module) -> Iterator[None]:
+    """Restore the modes of a model's modules, which ``encode`` sets to evaluation."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import torch
-from typing_extensions import Unpack
 
 from bayescl._checks import check_choice
-from bayescl._ops.mixture import PairMixture, check_alpha, check_beta, check_tau_plus
+from bayescl._engine import Engine
+from bayescl._ops.mixture import PairMixture, check_alpha, check_beta, check_tau_plus, class_prior
 from bayescl._ops.objective import LogSumObjective, Objective
 from bayescl._ops.ranks import RANKS, Ranks
 from bayescl._ops.weights import weights_of_cdf
 from bayescl._types import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.losses.base import SharedOptions
-from bayescl.losses.calls import ContrastiveLoss
-from bayescl.losses.parameters import PRIORS_WORTH_TRYING, Hyperparameter, class_prior
+from bayescl.contrastive_loss import ContrastiveLoss, Reduction
+from bayescl.temperature import LearnableTemperature
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         ranks: Kind of rank, ``"mid"`` or ``"upper"``; see
             :func:`~bayescl.functional.empirical_cdf`. The paper uses ``"upper"``. Mid-ranks have a
             smaller error with few candidates. Default: ``"mid"``.
-        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`.
+        temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,
+            gather, check_finite: As in :class:`~bayescl.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range, or ``alpha`` and ``beta`` are both 1.
@@ -118,9 +119,15 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         :func:`bayescl.functional.bayesian_loss`: the same loss on logits.
     """
 
-    tau_plus = Hyperparameter(check_tau_plus, *PRIORS_WORTH_TRYING)
-    alpha = Hyperparameter(check_alpha, 1.0, 0.8)
-    beta = Hyperparameter(check_beta, 0.5, 0.7, 0.6)
+    hyperparameters: ClassVar = {
+        **ContrastiveLoss.hyperparameters,
+        "tau_plus": check_tau_plus,
+        "alpha": check_alpha,
+        "beta": check_beta,
+    }
+    tau_plus: float
+    alpha: float
+    beta: float
 
     def __init__(
         self,
@@ -130,9 +137,21 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         beta: float = 0.5,
         num_classes: int | None = None,
         ranks: Ranks = "mid",
-        **shared: Unpack[SharedOptions],
+        temperature: float | LearnableTemperature = 0.5,
+        positive_share: float | None = 0.5,
+        teacher_temperature: float | None = None,
+        normalize: bool = True,
+        reduction: Reduction = "mean",
+        engine: Engine = "auto",
+        chunk_size: int | None = None,
+        gather: bool = False,
+        check_finite: bool = False,
     ) -> None:
-        super().__init__(**shared)
+        super().__init__(
+            temperature=temperature, positive_share=positive_share,
+            teacher_temperature=teacher_temperature, normalize=normalize, reduction=reduction,
+            engine=engine, chunk_size=chunk_size, gather=gather, check_finite=check_finite,
+        )  # fmt: skip
         check_choice("ranks", ranks, RANKS)
         self.tau_plus = class_prior(tau_plus, num_classes)
         self.alpha = alpha
@@ -144,8 +163,8 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         """Return the objective on logits, which does not depend on the temperature."""
         del temperature
         # torch.compile cannot trace a cached function.
-        made = Bayesian if torch.compiler.is_compiling() else _objective
-        return made(self.alpha, self.beta, self.tau_plus, self.ranks)
+        objective = Bayesian if torch.compiler.is_compiling() else _objective
+        return objective(self.alpha, self.beta, self.tau_plus, self.ranks)
 
 
 _objective = lru_cache(maxsize=8)(Bayesian)  # saves making the objective in each call

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
-from typing_extensions import Unpack
 
 from bayescl._checks import check_finite_number, check_non_negative
+from bayescl._engine import Engine
 from bayescl._ops.log_space import contrast, softplus
-from bayescl._ops.mixture import check_tau_plus
+from bayescl._ops.mixture import check_tau_plus, class_prior
 from bayescl._ops.objective import LogSumObjective, Objective, Slopes
 from bayescl._types import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.losses.base import SharedOptions
-from bayescl.losses.calls import ContrastiveLoss
-from bayescl.losses.parameters import PRIORS_WORTH_TRYING, Hyperparameter, class_prior
+from bayescl.contrastive_loss import ContrastiveLoss, Reduction
+from bayescl.temperature import LearnableTemperature
 
 
 @dataclass(frozen=True)
@@ -218,7 +217,8 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
         minimum_similarity: Smallest possible similarity, which sets the lower bound of the sum.
             With ``normalize=False``, pass a lower bound of your similarities. Default: -1, for
             cosines.
-        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`.
+        temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,
+            gather, check_finite: As in :class:`~bayescl.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -235,10 +235,13 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
         :func:`bayescl.functional.debiased_loss`: the same loss on logits.
     """
 
-    tau_plus = Hyperparameter(check_tau_plus, *PRIORS_WORTH_TRYING)
-    minimum_similarity = Hyperparameter(
-        lambda value: check_finite_number("minimum_similarity", value)
-    )
+    hyperparameters: ClassVar = {
+        **ContrastiveLoss.hyperparameters,
+        "tau_plus": check_tau_plus,
+        "minimum_similarity": partial(check_finite_number, "minimum_similarity"),
+    }
+    tau_plus: float
+    minimum_similarity: float
 
     def __init__(
         self,
@@ -246,9 +249,21 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
         tau_plus: float | None = None,
         num_classes: int | None = None,
         minimum_similarity: float = -1.0,
-        **shared: Unpack[SharedOptions],
+        temperature: float | LearnableTemperature = 0.5,
+        positive_share: float | None = 0.5,
+        teacher_temperature: float | None = None,
+        normalize: bool = True,
+        reduction: Reduction = "mean",
+        engine: Engine = "auto",
+        chunk_size: int | None = None,
+        gather: bool = False,
+        check_finite: bool = False,
     ) -> None:
-        super().__init__(**shared)
+        super().__init__(
+            temperature=temperature, positive_share=positive_share,
+            teacher_temperature=teacher_temperature, normalize=normalize, reduction=reduction,
+            engine=engine, chunk_size=chunk_size, gather=gather, check_finite=check_finite,
+        )  # fmt: skip
         self.tau_plus = class_prior(tau_plus, num_classes)
         self.minimum_similarity = minimum_similarity
 
@@ -266,7 +281,8 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
         tau_plus: Prior probability that a candidate is a positive, in [0, 1). Default: 0.1.
         num_classes: As in :class:`DebiasedContrastiveLoss`.
         minimum_similarity: As in :class:`DebiasedContrastiveLoss`.
-        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`.
+        temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,
+            gather, check_finite: As in :class:`~bayescl.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -283,10 +299,11 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
         :func:`bayescl.functional.hard_loss`: the same loss on logits.
     """
 
-    other_names: ClassVar[Mapping[str, str]] = {"beta": "concentration"}
-    concentration = Hyperparameter(
-        lambda value: check_non_negative("concentration", value), 0.1, 0.5, 0.25
-    )
+    hyperparameters: ClassVar = {
+        **DebiasedContrastiveLoss.hyperparameters,
+        "concentration": partial(check_non_negative, "concentration"),
+    }
+    concentration: float
 
     def __init__(
         self,
@@ -295,14 +312,22 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
         tau_plus: float | None = None,
         num_classes: int | None = None,
         minimum_similarity: float = -1.0,
-        **shared: Unpack[SharedOptions],
+        temperature: float | LearnableTemperature = 0.5,
+        positive_share: float | None = 0.5,
+        teacher_temperature: float | None = None,
+        normalize: bool = True,
+        reduction: Reduction = "mean",
+        engine: Engine = "auto",
+        chunk_size: int | None = None,
+        gather: bool = False,
+        check_finite: bool = False,
     ) -> None:
         super().__init__(
-            tau_plus=tau_plus,
-            num_classes=num_classes,
-            minimum_similarity=minimum_similarity,
-            **shared,
-        )
+            tau_plus=tau_plus, num_classes=num_classes, minimum_similarity=minimum_similarity,
+            temperature=temperature, positive_share=positive_share,
+            teacher_temperature=teacher_temperature, normalize=normalize, reduction=reduction,
+            engine=engine, chunk_size=chunk_size, gather=gather, check_finite=check_finite,
+        )  # fmt: skip
         self.concentration = concentration
 
     def objective(self, temperature: float | Tensor) -> Objective:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from typing_extensions import Unpack
-
+from bayescl._engine import Engine
 from bayescl._ops.objective import LogSumObjective, Objective
 from bayescl._types import CandidateMask, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
-from bayescl.losses.base import SharedOptions
-from bayescl.losses.calls import ContrastiveLoss
+from bayescl.contrastive_loss import ContrastiveLoss, Reduction
+from bayescl.temperature import LearnableTemperature
 
 
 def info_nce_loss(
@@ -64,7 +63,8 @@ class InfoNCELoss(ContrastiveLoss):
     loss at ``alpha = beta = 0.5``.
 
     Args:
-        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`.
+        temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,
+            gather, check_finite: As in :class:`~bayescl.ContrastiveLoss`.
 
     Example:
         >>> loss = InfoNCELoss(temperature=0.5)
@@ -78,8 +78,24 @@ class InfoNCELoss(ContrastiveLoss):
         :func:`bayescl.functional.info_nce_loss`: the same loss on logits.
     """
 
-    def __init__(self, **shared: Unpack[SharedOptions]) -> None:
-        super().__init__(**shared)
+    def __init__(
+        self,
+        *,
+        temperature: float | LearnableTemperature = 0.5,
+        positive_share: float | None = 0.5,
+        teacher_temperature: float | None = None,
+        normalize: bool = True,
+        reduction: Reduction = "mean",
+        engine: Engine = "auto",
+        chunk_size: int | None = None,
+        gather: bool = False,
+        check_finite: bool = False,
+    ) -> None:
+        super().__init__(
+            temperature=temperature, positive_share=positive_share,
+            teacher_temperature=teacher_temperature, normalize=normalize, reduction=reduction,
+            engine=engine, chunk_size=chunk_size, gather=gather, check_finite=check_finite,
+        )  # fmt: skip
 
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, which does not depend on the temperature."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing_extensions import Unpack
-
-from bayescl.losses.base import SharedOptions
+from bayescl._engine import Engine
+from bayescl.contrastive_loss import Reduction
 from bayescl.losses.info_nce import InfoNCELoss
+from bayescl.temperature import LearnableTemperature
 
 
 class OracleContrastiveLoss(InfoNCELoss):
@@ -15,7 +15,8 @@ class OracleContrastiveLoss(InfoNCELoss):
     ``groups=labels``; candidates with the anchor's label do not count.
 
     Args:
-        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`.
+        temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,
+            gather, check_finite: As in :class:`~bayescl.ContrastiveLoss`.
 
     Example:
         >>> loss = OracleContrastiveLoss(temperature=0.5)
@@ -45,8 +46,9 @@ class SupervisedContrastiveLoss(InfoNCELoss):
     (-1) are negatives of all other items, or get a share from a ``teacher``.
 
     Args:
-        **shared: Arguments of every loss; see :class:`~bayescl.ContrastiveLoss`. The default of
-            ``positive_share`` is ``None``, for equal probabilities.
+        temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,
+            gather, check_finite: As in :class:`~bayescl.ContrastiveLoss`.
+            The default of ``positive_share`` is ``None``, for equal probabilities.
 
     Raises:
         ValueError: if an argument is out of range, or a call has no labels.
@@ -65,6 +67,21 @@ class SupervisedContrastiveLoss(InfoNCELoss):
 
     needs_labels = True
 
-    def __init__(self, **shared: Unpack[SharedOptions]) -> None:
-        shared.setdefault("positive_share", None)
-        super().__init__(**shared)
+    def __init__(
+        self,
+        *,
+        temperature: float | LearnableTemperature = 0.5,
+        positive_share: float | None = None,
+        teacher_temperature: float | None = None,
+        normalize: bool = True,
+        reduction: Reduction = "mean",
+        engine: Engine = "auto",
+        chunk_size: int | None = None,
+        gather: bool = False,
+        check_finite: bool = False,
+    ) -> None:
+        super().__init__(
+            temperature=temperature, positive_share=positive_share,
+            teacher_temperature=teacher_temperature, normalize=normalize, reduction=reduction,
+            engine=engine, chunk_size=chunk_size, gather=gather, check_finite=check_finite,
+        )  # fmt: skip

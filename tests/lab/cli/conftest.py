@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 from ranking_data import OPTIONS, write_groups
 
@@ -53,6 +54,12 @@ def bayescl(
         return Outcome(status, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def printed_config(bayescl) -> Callable[[str], dict]:
+    """The settings that --print-config prints for a command line."""
+    return lambda line: yaml.safe_load(bayescl(f"{line} --print-config").out)
 
 
 @pytest.fixture

@@ -41,10 +41,10 @@ def shelf(bayescl, pictures, tmp_path, monkeypatch) -> None:
 
 RUNS = [
     ("--data digitz", "no data set is called 'digitz'; known are digits"),
-    ("--data few.npz", "--batch-size must be at most the number of training images, got 256"),
+    ("--data few.npz", "batch_size must be at most the number of training images, got 256"),
     ("--data empty", "empty holds no images"),
     ("--data cifar10", "get it by 'bayescl data fetch cifar10' (170 MB"),
-    ("--batch_size 1", "--batch-size must be at least 2, got 1"),
+    ("--batch_size 1", "batch_size must be at least 2, got 1"),
     ("--epochs many", "epochs must be a valid integer, got many"),
     ("--temperature -1", "temperature must be positive, got -1"),
     ("--hidden_dim 1000000000000", "not enough memory"),
@@ -80,23 +80,23 @@ COMMANDS = [
     (f"{ON_SCOPES} --table missing.csv", "missing.csv"),
     (f"{ON_SCOPES} --table twice.csv", "rows of scope1/00.png contradict each other"),
     (f"{ON_SCOPES} --table good.csv --label-column kind", "has no column 'kind'; it has file"),
-    (f"{ON_SCOPES} --label-column kind", "--label-column is for a table: name it with --table"),
+    (f"{ON_SCOPES} --label-column kind", "label_column is for a table: name it with --table"),
     (f"{ON_SCOPES} --folders places", "folders must be 'classes' or 'domains', got places"),
-    (f"{ON_SCOPES} --value-range 9,3", "--value-range must be LOW,HIGH with 0 <= LOW < HIGH"),
+    (f"{ON_SCOPES} --value-range 9,3", "value_range must be LOW,HIGH with 0 <= LOW < HIGH"),
     (f"{ON_SCOPES} --evaluate-on validation --labels-per-class 5", "class scope1 has 4"),
     ("embed . --out e.npy --output tail", 'Invalid value "tail" for --output. Choose'),
     (
         f"{IMAGES} --data digits --teacher x.npy --positive-share 1",
-        "teacher has no effect if --positive-share is 1",
+        "has no effect if positive_share is 1",
     ),
     (f"{IMAGES} --loss bayesian --alpha 0.3", "alpha must lie in [0.5, 1], got 0.3"),
     (f"{IMAGES} --loss info_nce --alpha 0.9", "info_nce does not take alpha; it takes"),
     (f"{IMAGES} --loss triplet", 'Invalid value "triplet" for --loss. Choose from: "info_nce"'),
-    (f"{IMAGES} --devices 3", "--batch-size must be divisible by the number of devices"),
+    (f"{IMAGES} --devices 3", "batch_size must be divisible by the number of devices"),
     (f"{IMAGES} --data photos --loss oracle", "the oracle loss needs the class of every image"),
     (f"{COMPARE} --alpha 0.9", "none of the losses info_nce takes alpha"),
     (f"{COMPARE} --data photos --batch_size 4", "photos: a comparison needs labels"),
-    (f"{COMPARE} --tune 2 --evaluate-on validation", "--evaluate-on must be test"),
+    (f"{COMPARE} --tune 2 --evaluate-on validation", "evaluate_on must be test"),
     ("compare images --losses ,", "losses must name every loss once, got none"),
     ("compare images --losses hard,magic", "loss must be one of"),
     (f"{COMPARE_RANKING} --devices 2", "devices must be 1 in a comparison"),
@@ -110,11 +110,6 @@ COMMANDS = [
     ("recommend nowhere --all", "--all and --newcomers need --out"),
     ("embed .", "--out requires an argument"),
     ("inspect", "--run-or-file requires an argument"),
-    ("simulate mse --out list.yaml", "cannot write to list.yaml"),
-    ("simulate mess", "experiment must be one of densities, weights"),
-    ("reproduce", "--table requires an argument"),
-    ("reproduce prior --out list.yaml", "list.yaml exists and is not a folder"),
-    ("reproduce ranking --data , ", "data must name each once, got none"),
     ("data fetch a b", "unrecognized arguments: b"),
     ("data fetch movielens", "no data set is called 'movielens'; known are"),
     ("report", "give at least one run folder"),
@@ -159,9 +154,3 @@ def test_runs_of_other_kinds_are_told_apart(refused, tmp_path):
     refused((line, "comparison holds a run of 'compare images'") for line in lines)
     message = "images holds a run of 'train images', not of 'train ranking'"
     refused([("recommend images --user 1", message)])
-
-
-def test_reproducing_without_the_data_ends_by_saying_how_to_get_them(bayescl, shelf):
-    outcome = bayescl("reproduce all --device cpu --size paper --epochs 1")
-    assert outcome.status == 2
-    assert "bayescl data fetch" in outcome.err.splitlines()[-1]

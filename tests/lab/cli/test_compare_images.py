@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 LINE = "compare images --seeds 1 --workers 1 --device cpu --batch_size 16 --width 4 --epochs 1"
 
@@ -17,12 +18,14 @@ def photographs(pictures) -> None:
     pictures("photographs/test", ("dark", "light"), count=10)
 
 
-def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, bars):
+def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, bars, printed_config):
     line = f"compare images {bars} --losses info_nce,hard,oracle --seeds 2 --workers 1"
     outcome = bayescl(f"{line} --tau_plus 0.25 --out comparison")
     for text in ("InfoNCE", "hard", "oracle", "standard deviation", "closed"):
         assert text in outcome.out
     assert "\nNext: " in outcome.out
+    stored = yaml.safe_load(Path("comparison/config.yaml").read_text())
+    assert printed_config(f"{line} --tau_plus 0.25") == stored
     result = json.loads(Path("comparison/result.json").read_text())
     assert len(list(Path("comparison/runs").iterdir())) == 6
     assert {"command", "versions", "hardware", "commit", "settings"} <= result.keys()
@@ -35,9 +38,41 @@ def test_compare_writes_figures_and_picture_and_names_the_gap_closed(bayescl, ba
         again = bayescl(f"compare images --out comparison --resume{same}")
         assert again.out == outcome.out
     refused = bayescl("compare images --out comparison --resume --temperature 0.7")
-    assert "a resumed run keeps its settings: temperature = None, got 0.7" in refused.complaint
+    assert "keeps its settings: methods.hard.temperature = 0.5, got 0.7" in refused.complaint
     refused = bayescl("compare images --out comparison --resume --tune 3")
     assert "a resumed run keeps its settings: tune = 0, got 3" in refused.complaint
+
+
+@pytest.mark.parametrize(
+    ("train", "compare"),
+    [
+        ("", "--losses info_nce+teacher"),
+        ("--loss bayesian", "--losses bayesian"),
+        ("--loss bayesian --teacher items", "--losses bayesian --teacher items"),
+        ("--loss hard+teacher --tau-plus 0.3", "--losses hard+teacher --tau-plus 0.3"),
+        ("--loss oracle --labels-per-class 3", "--losses oracle --labels-per-class 3"),
+    ],
+)
+def test_the_same_words_give_the_same_run_in_train_and_compare(train, compare, printed_config):
+    run = printed_config(f"train images {train}")
+    comparison = printed_config(f"compare images {compare}")
+    (values,) = comparison["methods"].values()
+    assert run.items() >= values.items()
+    for name in run.keys() & comparison.keys() - values.keys():
+        assert run[name] == comparison[name], name
+
+
+def test_the_default_run_on_images_is_info_nce_with_a_teacher(printed_config):
+    values = {"loss": "info_nce", "teacher": "items", "temperature": 0.5, "positive_share": 0.5}
+    assert printed_config("train images").items() >= values.items()
+
+
+@pytest.mark.parametrize("command", ["train images", "compare images"])
+def test_the_name_of_the_data_changes_no_default(command, printed_config):
+    names = ["digits", "cifar10-jpeg", "photographs"]
+    configs = [printed_config(f"{command} --data {name}") for name in names]
+    assert [config.pop("data") for config in configs] == names
+    assert configs[0] == configs[1] == configs[2]
 
 
 def test_a_folder_of_images_is_tuned_and_compared_on_its_test_part(bayescl, photographs):

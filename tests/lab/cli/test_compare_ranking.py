@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import yaml
+
 DATA = "--data bought.csv --dim 8 --candidates 8 --batch-size 6 --lr 0.03 --epochs 2 --device cpu"
 LINE = f"compare ranking {DATA} --losses info_nce,bayesian,bpr --seeds 2 --workers 1"
 
 
-def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
+def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought, printed_config):
     outcome = bayescl(f"{LINE} --alpha 0.8 --split per-user --out first")
     for words in (
         "InfoNCE",
@@ -22,6 +24,8 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
     ):
         assert words in outcome.out
     assert "\nNext: " in outcome.out
+    stored = yaml.safe_load(Path("first/config.yaml").read_text())
+    assert printed_config(f"{LINE} --alpha 0.8 --split per-user") == stored
     files = {path.name for path in Path("first").iterdir()}
     made = {"comparison.md", "comparison.png", "config.yaml", "report.html", "result.json", "runs"}
     assert files == made
@@ -47,5 +51,8 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
     after = json.loads(Path("first/result.json").read_text())
     assert after["losses"]["bpr"]["metrics"] == result["losses"]["bpr"]["metrics"]
     complaint = bayescl(f"{again} --temperature 0.7").complaint
-    assert "a resumed run keeps its settings: temperature = None, got 0.7" in complaint
+    assert (
+        "a resumed run keeps its settings: methods.bayesian.temperature = 0.15, got 0.7"
+        in complaint
+    )
     assert "losses" in bayescl(f"{again} --losses bpr").complaint

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.lab.ranking.readers.tables import zipped
 from web import Server, serving
 
 from bayescl_lab._downloads import DataSource, RemoteFile
 from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import Published
+from tests.lab.ranking.readers.tables import zipped
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
 

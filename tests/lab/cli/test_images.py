@@ -7,15 +7,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 from bayescl_lab.runs.result import Result
 
 QUICK = "train images --batch_size 16 --width 4 --epochs 1 --device cpu"
 
 
-def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(bayescl, bars):
+def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(
+    bayescl, bars, printed_config
+):
     outcome = bayescl(f"train images {bars} --out run")
     for title in ("1 label/class", "5 labels/class", "k-NN", "linear", "seconds per epoch"):
         assert title in outcome.out
+    stored = yaml.safe_load(Path("run/config.yaml").read_text())
+    assert printed_config(f"train images {bars}") == stored
     files = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
     recorded = {"data.json", "images.npz"}
     trained = {"config.yaml", "metrics.csv", "result.json"}

@@ -122,7 +122,7 @@ def test_an_evaluation_without_a_held_out_part_says_so_and_the_page_has_the_coun
 
 
 def test_an_id_that_differs_by_a_decimal_point_gets_a_hint(bayescl):
-    Path("a.csv").write_text("user,item\n" + "".join(f"{u}.0,i{i}\n" for u, i in PAIRS))
+    Path("a.csv").write_text("user,item\nann,i0\n" + "".join(f"{u}.0,i{i}\n" for u, i in PAIRS))
     assert bayescl(f"{TRAIN} --data a.csv").status == 0
     assert "has no user 3, but 3.0: name the items" in bayescl("recommend run --user 3").complaint
 

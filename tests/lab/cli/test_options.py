@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, Words, at_least, between
 from bayescl_lab.cli._app import COMMANDS, application
+from bayescl_lab.cli._console import Bar
 from bayescl_lab.cli._options import FLAT, Typed
 
 
@@ -101,16 +102,6 @@ def test_a_warning_is_one_line_without_the_place_that_raised_it(bayescl, install
     assert (outcome.status, outcome.err) == (0, "note: careful now\n")
 
 
-def test_a_message_names_settings_as_the_options_that_one_types(bayescl, installed):
-    def refuse(*, batch_size: int = 1, k: int = 1) -> int:
-        """Do nothing."""
-        raise ValueError(f"batch_size must exceed k, see my/batch_size.txt: {batch_size + k}")
-
-    installed(refuse)
-    complaint = bayescl("test").complaint
-    assert complaint == "--batch-size must exceed k, see my/batch_size.txt: 2"
-
-
 def test_a_configuration_file_gives_values_that_are_not_typed(parsed):
     Path("mine.yaml").write_text(
         "seeds: 3\nwords: [x, y]\ncompiled: true\nplace: null\nepochs: 5\n"
@@ -153,3 +144,19 @@ def test_the_overview_says_what_the_commands_say_of_themselves(bayescl):
     app = application()
     for name, summary in COMMANDS.items():
         assert app[name].help.splitlines()[0] == summary
+
+
+def test_without_a_terminal_progress_is_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("bayescl_lab.cli._console.time.monotonic", lambda: now[0])
+    with Bar(60) as bar:
+        for done in range(1, 61):
+            now[0] += 1.0
+            bar.tell(done, f"hard-seed{done // 30}")
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert captured.out == ""
+    assert len(lines) == 5
+    assert lines[0].startswith("hard-seed0: 11 of 60; about 0:00:")

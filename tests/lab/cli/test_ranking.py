@@ -47,12 +47,13 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     assert pl.read_parquet("one.parquet")["user"].to_list() == ["u-4"] * 3
 
 
-def test_options_of_a_table_are_followed(bayescl, bought):
+def test_options_of_a_table_are_followed(bayescl, bought, printed_config):
     options = f"{OPTIONS} --rating-column stars --min-rating 4 --split per-user --seed 3"
     outcome = bayescl(f"train ranking {options} --epochs 1 --loss info_nce --out run")
     assert "ratings below 4 left out" in outcome.out
     settings = yaml.safe_load(Path("run/config.yaml").read_text())
     assert (settings["min_rating"], settings["split"]) == (4, "per-user")
+    assert printed_config(f"train ranking {options} --epochs 1 --loss info_nce") == settings
 
 
 def test_columns_that_nobody_named_are_guessed_and_said(bayescl, bought):
@@ -81,28 +82,6 @@ def test_embeddings_are_written_with_and_without_ids(bayescl, recommender):
     best = pl.read_csv("best.csv").row(0, named=True)
     own = users["embedding"].to_numpy()[0] @ items[ids.index(best["item"])]
     assert best["score"] == pytest.approx(own, abs=1e-5)
-
-
-def test_the_table_is_made_resumed_and_collected(bayescl, bought):
-    table = pl.read_csv("bought.csv").select(user="customer", item="product")
-    table.write_csv("shop")
-    line = "reproduce ranking --data shop --encoders mf --losses info_nce,bayesian --size smoke"
-    outcome = bayescl(f"{line} --seeds 2 --out table")
-    for words in ("InfoNCE", "Bayesian", "popularity", "EASE", "iALS", "above InfoNCE"):
-        assert words in outcome.out
-    text = Path("table/table.md").read_text()
-    baselines = ("| popularity |", "| EASE |", "| iALS |")
-    for words in ("| InfoNCE |", "| Bayesian |", *baselines, "NDCG@20", "±"):
-        assert words in text
-    cell = json.loads(Path("table/shop-mf.json").read_text())
-    assert {"command", "versions", "hardware", "commit"} <= cell.keys()
-    assert len(cell["losses"]["bayesian"]["metrics"]["ndcg@20"]["values"]) == 2
-    assert Path("table/ranking.png").stat().st_size > 10_000
-    weights = Path("table/runs/shop-mf-bayesian-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
-    assert bayescl("reproduce ranking --out table --resume").status == 0
-    after = Path("table/runs/shop-mf-bayesian-seed1/checkpoints/last.ckpt").stat().st_mtime_ns
-    assert after == weights
-    assert Path("table/table.md").read_text() == text
 
 
 def test_an_unknown_user_is_refused_without_control_codes(bayescl, recommender):

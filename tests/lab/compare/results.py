@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bayescl_lab.ranking.metrics import METRICS
-from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.ranking.ranking_settings import BASELINES, RankingSettings
 from bayescl_lab.runs.result import Result, Row, Score, Trial, Tuning
 
@@ -39,7 +39,7 @@ def cell(
 ) -> Result:
     """A cell of the ranking table whose metrics are all the same."""
     methods = methods or {"info_nce": [0.5, 0.52], "bayesian": [0.53, 0.54]}
-    settings = RankingSettings(encoder=encoder, loss=ranking_loss("hard")).as_config()
+    settings = RankingSettings(encoder=encoder, loss=RankingLossSettings("hard")).as_config()
     tuning = Tuning({}, {name: Trial({}, Score(0.5)) for name in "ab"})
 
     def row(values: Sequence[float]) -> Row:

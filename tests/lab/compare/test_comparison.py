@@ -6,12 +6,12 @@ import pytest
 from compare.results import cell, images
 from runs.same_run import PowerCut
 
-from bayescl_lab.compare.comparison import settle_methods
+from bayescl_lab.compare.comparison import values_of_methods
 from bayescl_lab.compare.images import compare_images
 from bayescl_lab.compare.plan import Plan, run_plans
 from bayescl_lab.report.figures import results_figure
 from bayescl_lab.report.tables import data_title
-from bayescl_lab.runs.losses import LossSettings, losses_of
+from bayescl_lab.runs.losses import methods_with_teacher, view_methods
 from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.run import write_results
 
@@ -47,7 +47,7 @@ def test_a_result_read_from_its_file_is_the_same(result, tmp_path):
 
 
 def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(settings, tmp_path):
-    methods = settle_methods(["info_nce", "info_nce_teacher", "oracle"], "images")
+    methods = {name: {} for name in ["info_nce", "info_nce+teacher", "oracle"]}
     comparison = compare_images(methods, replace(settings, epochs=1), seeds=2)
     whole = compare(comparison, tmp_path / "whole")
 
@@ -61,8 +61,8 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
     before = finished.stat().st_mtime_ns
     resumed = compare(comparison, tmp_path / "cut", resume=True)
     assert finished.stat().st_mtime_ns == before
-    shares = [row.settings["positive_share"] for row in resumed.rows.values()]
-    assert shares == [1, 0.5, 1]
+    teachers = [row.settings["teacher"] for row in resumed.rows.values()]
+    assert teachers == ["none", "items", "none"]
     for name, row in whole.rows.items():
         assert resumed.rows[name].scores == row.scores
     with pytest.raises(ValueError, match=r"keeps its settings: seeds = 2, got 3$"):
@@ -72,8 +72,7 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
 
 def test_worker_processes_change_no_figure(settings, monkeypatch, tmp_path):
     monkeypatch.undo()  # workers fit all draws
-    methods = settle_methods(["hard"], "images")
-    comparison = compare_images(methods, replace(settings, epochs=1), seeds=2)
+    comparison = compare_images({"hard": {}}, replace(settings, epochs=1), seeds=2)
     alone = compare(comparison, tmp_path / "alone")
     heard = set()
     shared = compare(
@@ -85,39 +84,28 @@ def test_worker_processes_change_no_figure(settings, monkeypatch, tmp_path):
     assert heard >= {"hard-seed0", "hard-seed1"}
 
 
-@pytest.mark.parametrize(("room", "default"), [("images", 0.5), ("ranking", 0.15)])
-def test_losses_have_one_temperature_unless_another_is_given_or_recorded(room, default):
-    names = losses_of(room)
-
-    def temperatures(**options) -> dict[str, float]:
-        methods = settle_methods(names, room, **options)
-        default = LossSettings("info_nce", room=room).resolved()
-        return {name: {**default, **values}["temperature"] for name, values in methods.items()}
-
-    assert temperatures() == dict.fromkeys(names, default)
-    own = {"info_nce": {"temperature": 0.3}, "hard": {"temperature": 0.4}}
-    expected = {**dict.fromkeys(names, 0.3), "hard": 0.4}
-    assert temperatures(recorded=lambda loss: own.get(loss, {})) == expected
-    typed = temperatures(given={"temperature": 0.7}, recorded=lambda loss: own.get(loss, {}))
-    assert typed == dict.fromkeys(names, 0.7)
-
-
-def test_a_method_has_a_teacher_if_its_name_says_so_with_the_share_given_recorded_or_default():
-    names = ["bayesian", "bayesian_teacher", "info_nce_teacher"]
-
-    def shares(**options) -> list[float]:
-        return [
-            one["positive_share"] for one in settle_methods(names, "images", **options).values()
-        ]
-
-    own = {"bayesian_teacher": {"positive_share": 0.1}}
-    assert shares() == [1, 0.5, 0.5]
-    assert shares(recorded=lambda name: own.get(name, {})) == [1, 0.1, 0.5]
-    assert shares(given={"positive_share": 0.2}) == [1, 0.2, 0.2]
+def test_values_apply_to_the_methods_that_have_them_and_replace_their_own():
+    names, own = ["bayesian", "hard+teacher"], {"hard+teacher": {"temperature": 0.4}}
+    values = values_of_methods(names, view_methods(), given={"positive_share": 0.2}, own=own)
+    assert values == {
+        "bayesian": {},
+        "hard+teacher": {"temperature": 0.4, "positive_share": 0.2},
+    }
+    values = values_of_methods(names, view_methods(), given={"temperature": 0.7}, own=own)
+    assert {it["temperature"] for it in values.values()} == {0.7}
     with pytest.raises(ValueError, match="losses hard takes positive_share"):
-        settle_methods(["hard"], "images", given={"positive_share": 0.2})
-    with pytest.raises(ValueError, match="loss must be one of"):
-        settle_methods(["bpr_teacher"], "ranking")
+        values_of_methods(["hard"], view_methods(), given={"positive_share": 0.2}, own={})
+
+
+def test_a_teacher_is_for_the_losses_that_are_named_with_one_or_else_for_all():
+    both = ["info_nce", "info_nce+teacher", "oracle"]
+    assert methods_with_teacher(both, None) == methods_with_teacher(both, "mine.npy") == both
+    assert methods_with_teacher(["hard", "oracle"], "items") == ["hard+teacher", "oracle"]
+    assert methods_with_teacher(["hard"], "none") == ["hard"]
+    with pytest.raises(ValueError, match=r"info_nce\+teacher needs a teacher"):
+        methods_with_teacher(both, "none")
+    with pytest.raises(ValueError, match=r"loss must be one of info_nce, .*, got 'bpr\+teacher'"):
+        methods_with_teacher(["bpr+teacher"], None)
 
 
 def test_a_copy_of_cifar10_in_jpeg_files_is_never_called_cifar10():

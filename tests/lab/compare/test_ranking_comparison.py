@@ -8,10 +8,9 @@ import pytest
 from compare.test_comparison import compare
 from ranking_data import write_groups
 
-from bayescl_lab.compare.comparison import settle_methods
 from bayescl_lab.compare.ranking import compare_ranking
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.ranking_run import train_ranking
 from bayescl_lab.runs.ranking.ranking_settings import BaselineSettings, RankingSettings
@@ -26,10 +25,10 @@ def shared(tmp_path) -> RankingSettings:
 
 
 def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_path):
-    methods = settle_methods(["info_nce", "bayesian"], "ranking", given={"temperature": 0.3})
+    methods = {name: {"temperature": 0.3} for name in ("info_nce", "bayesian")}
     result = compare(compare_ranking(methods, shared, seeds=2), tmp_path / "comparison")
     alone = train_ranking(
-        replace(shared, loss=ranking_loss("bayesian", {"temperature": 0.3}), seed=4),
+        replace(shared, loss=RankingLossSettings("bayesian", {"temperature": 0.3}), seed=4),
         tmp_path / "alone",
         baselines=True,
     )
@@ -47,6 +46,6 @@ def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(shared, tmp_path
     assert found.baselines.keys() == {"popularity"}
     reason = "EASE is left out: it takes at most 20 items, got 24"
     assert [*found.remarks] == [reason]
-    plan = compare_ranking(settle_methods(["bpr"], "ranking"), shared, seeds=1).prepared(tmp_path)
+    plan = compare_ranking({"bpr": {}}, shared, seeds=1).prepared(tmp_path)
     assert plan.baselines.methods.keys() == {"popularity"}
-    assert plan.result.remarks == (reason,)
+    assert plan.remarks == (reason,)

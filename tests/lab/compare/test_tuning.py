@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,17 +10,13 @@ import yaml
 from compare.test_comparison import compare
 from ranking_data import write_groups
 
-from bayescl_lab.cli import main
-from bayescl_lab.compare.comparison import settle_methods
-from bayescl_lab.compare.images import compare_images, recorded_hyperparameters
+from bayescl_lab.compare.images import compare_images
 from bayescl_lab.compare.plan import Plan
 from bayescl_lab.compare.ranking import compare_ranking
 from bayescl_lab.compare.tuning import other_values, temperatures
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.report.verdicts import comparison_verdict
-from bayescl_lab.runs.images.image_settings import ImageSettings
-from bayescl_lab.runs.images.model import AFFINE_STRENGTH
-from bayescl_lab.runs.losses import LossSettings, losses_of
+from bayescl_lab.runs.losses import LossSettings, RankingLossSettings
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 from bayescl_lab.runs.result import Result
 
@@ -37,37 +33,26 @@ def chosen(entry: dict) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", ["digits", "cifar10-jpeg"])
-def test_the_recorded_choice_is_the_one_that_was_measured(name):
+def test_tuned_settings_are_those_that_were_measured(name):
     record = record_of(name)
     assert min(record["seeds"]) > 100
-    for loss, entry in record["losses"].items():
-        assert recorded_hyperparameters(name, loss) == chosen(entry)
-    assert record["choice"]["shared"] == chosen(record["shared"])
-
-
-def test_the_defaults_of_a_comparison_are_those_of_a_run_and_those_recorded_for_digits(capsys):
-    main(["compare", "images", "--print-config"])
-    defaults = yaml.safe_load(capsys.readouterr().out)
-    for setting in fields(ImageSettings):
-        if setting.name != "loss":
-            assert defaults[setting.name] == setting.default, setting.name
-    shared = record_of("digits")["choice"]["shared"]
-    assert {**defaults, "strength": AFFINE_STRENGTH}.items() >= shared.items()
+    config = yaml.safe_load((ROOT / "examples" / f"{name}-tuned.yaml").read_text())
+    assert config["methods"] == {loss: chosen(it) for loss, it in record["losses"].items()}
+    assert config.items() >= chosen(record["shared"]).items()
 
 
 @pytest.fixture(params=["images", "ranking"])
 def comparison(request, settings, tmp_path) -> Plan:
     """A comparison of two losses, with four settings for each."""
     if request.param == "images":
-        methods = settle_methods(["info_nce", "bayesian", "info_nce_teacher"], "images")
+        methods = {name: {} for name in ["info_nce", "bayesian", "info_nce+teacher"]}
         few = replace(settings, epochs=1, batch_size=40)
         with pytest.raises(ValueError, match="evaluate_on must be test"):
             compare_images(methods, replace(few, evaluate_on="validation"), seeds=1, tune=4)
         return compare_images(methods, few, seeds=1, tune=4)
     data = RankingData(str(write_groups(tmp_path)))
     shared = RankingSettings(data=data, dim=4, candidates=8, batch_size=6, epochs=1, device="cpu")
-    methods = settle_methods(["info_nce", "bayesian"], "ranking")
-    return compare_ranking(methods, shared, seeds=1, tune=4)
+    return compare_ranking({"info_nce": {}, "bayesian": {}}, shared, seeds=1, tune=4)
 
 
 def test_every_loss_gets_the_best_of_as_many_settings_on_the_validation_part(comparison, tmp_path):
@@ -87,7 +72,7 @@ def test_every_loss_gets_the_best_of_as_many_settings_on_the_validation_part(com
         tried = [one["temperature"] for one in values[:by_temperature]]
         assert tried == temperatures(first[name]["temperature"], by_temperature)
         assert len({json.dumps(one) for one in values}) == 4
-        if name.endswith("_teacher"):
+        if name.endswith("+teacher"):
             assert [one["positive_share"] for one in values[2:]] == [0.1, 0.2]
     said = comparison_verdict(result)[0]
     assert said.startswith("The best of 4 settings for every loss, by ")
@@ -100,15 +85,15 @@ def test_every_loss_gets_the_best_of_as_many_settings_on_the_validation_part(com
     assert {file: file.stat().st_mtime_ns for file in before} == before
 
 
-@pytest.mark.parametrize("room", ["images", "ranking"])
-def test_what_is_tried_of_a_loss_is_within_its_ranges_and_changes_one_value_each(room):
-    for name in losses_of(room):
-        first = LossSettings(name, room=room).resolved()
+@pytest.mark.parametrize("settings_type", [LossSettings, RankingLossSettings])
+def test_what_is_tried_of_a_loss_is_within_its_ranges_and_changes_one_value_each(settings_type):
+    for name in settings_type.classes():
+        first = settings_type(name).resolved()
         changes = other_values(name, first)
         assert bool(changes) == (len(first) > 1)
         for change in changes:
             ((changed, value),) = change.items()
-            resolved = LossSettings(name, change, room).resolved()
+            resolved = settings_type(name, change).resolved()
             assert resolved == {**first, changed: value} != first
 
 

@@ -100,9 +100,9 @@ def test_hidden_and_foreign_files_and_circles_are_passed_over(tmp_path):
     (tmp_path / "gone.png").symlink_to("nowhere.png")
     (tmp_path / "ant").rename(tmp_path / ".ant")
     (tmp_path / "ant").symlink_to(".ant")
-    train, _, remarks = load_folder(tmp_path)
+    train, _, (remark,) = load_folder(tmp_path)
     assert (len(train), train.class_names) == (4, ("ant", "cow"))
-    assert remarks == []
+    assert remark.startswith(f"{tmp_path}: 2 files not read: .md (1), .txt (1), such as ")
 
 
 @pytest.mark.parametrize("damage", ["header", "body", "empty"])
@@ -138,7 +138,7 @@ def test_many_damaged_images_are_counted_and_too_many_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        ({"ant": 0}, r"holds no images \(\.bmp, "),
+        ({"ant": 0}, "holds no images"),
         ({"ant": 1, ".": 1}, r"both in class folders \(ant, ...\) and beside them \(000.png"),
         ({"train/ant": 1, "test/bee": 1}, "the training part has no images of bee"),
         ({"train/ant": 1, "test": 1}, "no image of the test part has a label"),
@@ -186,7 +186,7 @@ def test_gray_values_of_16_bits_are_scaled_by_the_range_of_all_images(
     expected = expected.clip(0, 255).round().astype(np.uint8)
     assert np.array_equal(train.images[:, 0].numpy(), expected)
     assert train.values == (black, white)
-    said = f"2 gray images of 16 bits: values from {black} to {white} become 0 to 255"
+    said = f"2 images of 16 bits: values from {black} to {white} become 0 to 255"
     assert [said in remark for remark in remarks] == [True]
 
 
@@ -240,7 +240,7 @@ def test_images_of_every_mode_and_orientation_become_the_same_colors(tmp_path):
     exif[0x0112] = 6  # turn a quarter clockwise to view
     save(np.rot90(pixels).copy(), tmp_path / "ant" / "turned.png", exif=exif)
     train, _, remarks = load_folder(tmp_path)
-    assert remarks == []
+    assert remarks == [f"{tmp_path}: the transparency of 2 images is dropped"]
     assert train.image_shape == (3, 8, 8)
     assert len(train) == 10
     for decoded in train.images:

@@ -45,7 +45,10 @@ def test_views_pass_through_the_network_in_calls_of_their_own():
 
 @pytest.mark.parametrize("half", [False, True])
 def test_the_teacher_is_the_network_on_plain_images_and_leaves_no_trace_in_its_state(half):
-    model, alone = simclr(InfoNCELoss()), simclr(InfoNCELoss(positive_share=1.0))
+    model, alone = (
+        simclr(InfoNCELoss(), embeds_images=True),
+        simclr(InfoNCELoss(positive_share=1.0)),
+    )
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
         value = model.training_step(BATCH, 5)
         alone.training_step(BATCH, 5)

@@ -31,7 +31,7 @@ def test_ease_is_the_inverse_of_the_gram_matrix():
 def test_ease_is_refused_where_memory_or_the_penalty_does_not_suffice(monkeypatch):
     # Two items that always go together: without a penalty their Gram matrix is singular.
     twins = Interactions.from_pairs([0, 0], [0, 1], user_ids=1, item_ids=2)
-    for penalty, message in ((1e-17, "1e-17 is too small to invert"), (0.0, "must be positive")):
+    for penalty, message in ((1e-17, "1e-17 is too small to invert"), (0.0, "must be above 0")):
         with pytest.raises(ValueError, match=f"regularization {message}"):
             EASE(twins, penalty)
     monkeypatch.setattr("bayescl_lab.ranking.ease.MOST_ITEMS", 24)
@@ -78,8 +78,8 @@ def test_users_of_ials_are_the_dense_solution_given_the_items_in_blocks_too(monk
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dim": 0}, "dim must be a whole number of at least 1"),
-        ({"unobserved_weight": 0.0}, "unobserved_weight must be positive"),
+        ({"dim": 0}, "dim must be at least 1"),
+        ({"unobserved_weight": 0.0}, "unobserved_weight must be above 0"),
         ({"regularization": 1e-30}, "regularization 1e-30 is too small for float32"),
     ],
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from tests.lab.ranking.readers.tables import zipped
 
 from bayescl_lab._downloads import DataSource, RemoteFile
 from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import SOURCES, Published, fetch_interactions
 from bayescl_lab.ranking.datasets import load_interactions, verify_interactions
+from tests.lab.ranking.readers.tables import zipped
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
 

@@ -110,18 +110,12 @@ def test_known_names_are_looked_for_in_the_data_folder(write, monkeypatch, tmp_p
     assert ids(parts.train) | ids(parts.evaluation) == set(rows)
 
 
-def test_the_author_split_of_ml_100k_is_chosen_by_name(write, monkeypatch, tmp_path):
+def test_a_missing_data_set_is_refused_with_the_command_that_fetches_it(monkeypatch, tmp_path):
     monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
-    write("ml-100k/author-split/train.csv", "user,item,rating\n0,0,3\n1,1,4\n")
-    write("ml-100k/author-split/test.csv", "user,item,rating\n0,1,3\n")
-    parts = load_interactions("ml-100k", split="author")
-    assert ids(parts.evaluation) == {(0, 1)}
     with pytest.raises(
         ValueError, match=r"ml-100k is not in .*ml-100k: `bayescl data fetch ml-100k`"
     ):
         load_interactions("ml-100k")
-    with pytest.raises(ValueError, match="split 'author' exists only for ml-100k, got gowalla"):
-        load_interactions("gowalla", split="author")
 
 
 def test_columns_are_guessed_and_the_guess_is_told_from_the_header(write):

@@ -65,7 +65,7 @@ def test_nan_is_refused_wherever_it_is():
 
 def test_bad_arguments_are_refused():
     table = Table(torch.zeros(2, 4))
-    with pytest.raises(ValueError, match="k must be a whole number of at least 1, got 0"):
+    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
         full_ranking(table, 0)
     with pytest.raises(ValueError, match=r"\[2, 4\], got \[3, 3\]"):
         full_ranking(table, 1, seen=interactions(np.eye(3)))

@@ -162,7 +162,7 @@ def test_gradients_of_a_step_do_not_depend_on_how_threads_take_turns():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: module(learning_rate=0.0), "learning_rate must be positive"),
+        (lambda: module(learning_rate=0.0), "learning_rate must be above 0"),
         (lambda: UserBatches(TRAIN.subset(slice(0)), 2, 0), "number of users with items must be"),
         (lambda: UserBatches(TRAIN, 2, 0, num_ranks=3), "device, got batches of 2 for 3 devices"),
         (lambda: LightGCN(TRAIN, layers=-1), "layers must be"),

@@ -11,7 +11,8 @@ from compare.results import cell
 from quotes import BLOCK, INLINE, refreshed
 
 ROOT = Path(__file__).parents[3]
-PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "benchmarks/README.md"]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
+PAGES += [ROOT / "benchmarks/README.md", ROOT / "reproduction/README.md"]
 PAGES = [page for page in PAGES if "gallery" not in page.parts]
 
 
@@ -20,8 +21,10 @@ def test_every_quote_of_a_page_is_what_the_files_say() -> None:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         assert refreshed(text, page.parent) == text, page
-        quotes_of[page.stem] = len([*INLINE.findall(text), *BLOCK.findall(text)])
-    assert min(quotes_of[page] for page in ("simulation", "estimation", "inspect")) >= 9
+        quotes_of[page] = len([*INLINE.findall(text), *BLOCK.findall(text)])
+    assert (
+        min(quotes_of[ROOT / page] for page in ("reproduction/README.md", "docs/inspect.md")) >= 9
+    )
     assert sum(quotes_of.values()) >= 120
 
 
@@ -34,6 +37,7 @@ def test_a_stale_number_is_brought_up_to_date_and_what_stands_around_it_is_kept(
         ("largest/error:.1f", "0.5"),
         ("min/error:+.1f", "-0.5"),
         ("error:.0% n=1", "25%"),
+        ("error:+.1p n=1", "+25.0"),
     ):
         comment = f"<!-- quote: value a.csv {what} -->"
         assert refreshed(f"It is (9.9e+26{comment}).", tmp_path) == f"It is ({shown}{comment})."

@@ -83,13 +83,13 @@ def test_a_run_shows_settings_scores_and_pictures(tmp_path) -> None:
     ]
 
 
-def test_the_ranking_table_has_a_page() -> None:
-    ranking = section_of(ROOT / "results/ranking")
+def test_a_folder_of_results_has_one_page() -> None:
+    ranking = section_of(ROOT / "reproduction/results/ranking")
     page = page_of([ranking], "made by a test")
-    assert "yelp2018, LightGCN&#39;s split, matrix factorization" in page
+    assert ranking.title == "ranking"
+    assert "yelp2018, matrix factorization" in page
     assert '<strong class="below">-0.' in page
     assert all(len(one.head) <= 6 for one in ranking.tables if "NDCG@20" in one.head)
-    assert len(ranking.pictures) == 1
 
 
 def test_whatever_files_hold_is_text(tmp_path) -> None:

@@ -12,7 +12,10 @@ from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.result import Result
 
 ROOT = Path(__file__).parents[3]
-COMPARED = [*ROOT.glob("results/*/comparison.json"), *ROOT.glob("results/ranking/*.json")]
+COMPARED = [
+    *ROOT.glob("results/*/comparison.json"),
+    *ROOT.glob("reproduction/results/ranking/*.json"),
+]
 
 
 def ranking(**methods: list[float]) -> Result:

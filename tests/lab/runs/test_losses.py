@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import pytest
-from typing_extensions import Unpack
 
 from bayescl._types import Tensor
 from bayescl.functional import Objective
 from bayescl.losses import ContrastiveLoss, HardContrastiveLoss
-from bayescl.losses.base import SharedOptions
-from bayescl.losses.parameters import Hyperparameter
 from bayescl_lab.compare.images import compare_images
 from bayescl_lab.compare.plan import run_plans
 from bayescl_lab.inspect.images import image_arrays
@@ -19,7 +17,7 @@ from bayescl_lab.report.figures import results_figure
 from bayescl_lab.report.results import scores_table
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.image_settings import ImageSettings
-from bayescl_lab.runs.losses import LOSSES, LossRow, ranking_loss
+from bayescl_lab.runs.losses import LOSSES, LossRow, RankingLossSettings
 from bayescl_lab.runs.ranking.ranking_run import train_ranking
 
 
@@ -31,10 +29,9 @@ class PowerLoss(ContrastiveLoss):
         **shared: what every loss takes.
     """
 
-    power = Hyperparameter(lambda value: value)
-    hyperparameters = ("power",)
+    hyperparameters: ClassVar = {**ContrastiveLoss.hyperparameters, "power": lambda value: value}
 
-    def __init__(self, *, power: int = 3, **shared: Unpack[SharedOptions]) -> None:
+    def __init__(self, *, power: int = 3, **shared: Any) -> None:
         super().__init__(**shared)
         self.power = power
 
@@ -46,7 +43,7 @@ class PowerLoss(ContrastiveLoss):
 @pytest.fixture
 def toy(monkeypatch) -> str:
     """A loss that is nowhere but in one row of the table."""
-    row = LossRow("power", "#000000", images=PowerLoss, ranking=PowerLoss)
+    row = LossRow("power", views=PowerLoss, ranking=PowerLoss)
     monkeypatch.setitem(LOSSES, "power", row)
     return "power"
 
@@ -64,6 +61,6 @@ def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, sett
 
 
 def test_a_new_row_trains_recommenders(toy, ranking_settings, tmp_path):
-    settings = replace(ranking_settings, loss=ranking_loss(toy, {"power": 4}), epochs=2)
+    settings = replace(ranking_settings, loss=RankingLossSettings(toy, {"power": 4}), epochs=2)
     result = train_ranking(settings, tmp_path / "run")
     assert result.settings["power"] == 4

@@ -24,7 +24,7 @@ from bayescl_lab.images.store import ImageStore
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.loop import fit_in_folder
-from bayescl_lab.runs.losses import ranking_loss
+from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.ranking.ranking_run import train_ranking
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 from bayescl_lab.runs.settings import process_rank
@@ -34,8 +34,8 @@ BATCH, EPOCHS, IMAGES = 16, 2, 50
 ENCODERS = {"bayesian": BayesianContrastiveLoss, "oracle": OracleContrastiveLoss}
 RECOMMENDERS: dict[str, dict[str, Any]] = {
     "mf, a draw, bayesian": {"weight_decay": 0.01, "propagate": 1},
-    "mf, a draw, bpr": {"loss": ranking_loss("bpr")},
-    "mf, all, hard": {"loss": ranking_loss("hard"), "candidates": 999},
+    "mf, a draw, bpr": {"loss": RankingLossSettings("bpr")},
+    "mf, all, hard": {"loss": RankingLossSettings("hard"), "candidates": 999},
     "lightgcn, all, bayesian": {"encoder": "lightgcn", "candidates": 999},
 }
 CASES = (*ENCODERS, *RECOMMENDERS)
@@ -63,6 +63,7 @@ def train_encoder(case: str, folder: Path, devices: int) -> None:
         loss=ENCODERS[case](gather=devices > 1),
         augmentation=Shifted(),
         normalization=nn.Identity(),
+        embeds_images=True,
         learning_rate=0.01,
         total_steps=EPOCHS * len(order),
         seed=0,

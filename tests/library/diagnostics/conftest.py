@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from reference.process import draw_scores
 
 import bayescl
 from bayescl.diagnostics import ScoredCandidates, score_candidates
-from bayescl_lab.paper.simulation.process import Settings, generator, observe
 
 
 @pytest.fixture
@@ -16,15 +16,9 @@ def processed() -> Callable[..., ScoredCandidates]:
 
     def draw(alpha: float = 0.9, tau_plus: float = 0.1, anchors: int = 3000) -> ScoredCandidates:
         own = {"alpha": alpha, "tau_plus": tau_plus}
-        settings = Settings(anchors=anchors, candidates=64, positives=1, temperature=1.0, **own)
-        chunks = list(observe(settings, generator(0, "diagnostics", alpha, tau_plus)))
-        return score_candidates(
-            bayescl.BayesianContrastiveLoss(beta=0.5, **own),
-            torch.cat([chunk.positives[:, 0] for chunk in chunks]),
-            torch.cat([chunk.unlabeled for chunk in chunks]),
-            layout="logits",
-            false_negative=torch.cat([~chunk.true_negative for chunk in chunks]),
-        )
+        positive, unlabeled, truth = draw_scores(anchors, **own)
+        loss = bayescl.BayesianContrastiveLoss(beta=0.5, **own)
+        return score_candidates(loss, positive, unlabeled, layout="logits", false_negative=truth)
 
     return draw
 

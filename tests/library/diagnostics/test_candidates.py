@@ -88,7 +88,7 @@ def test_a_learnable_temperature_is_the_one_in_use(views) -> None:
 
 def test_what_cannot_be_scored_is_refused(views) -> None:
     view_1, view_2, labels = views
-    with pytest.raises(ValueError, match="layout must be one of two_views, in_batch"):
+    with pytest.raises(ValueError, match="layout must be one of two_views, views, in_batch"):
         score_candidates(LOSSES[0], view_1, view_2, layout="pairs")
     with pytest.raises(ValueError, match="score one direction at a time"):
         score_candidates(LOSSES[0], view_1, view_2, layout="in_batch", both_directions=True)

@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import pytest
 import torch
+from reference.process import pair_auc
 
 import bayescl
 from bayescl.diagnostics import (
     diagnose,
     score_candidates,
 )
-from bayescl_lab.paper.simulation.process import independent_pair_auc
 
 
 def test_on_the_process_what_is_measured_is_what_was_drawn(processed) -> None:
     found = diagnose([processed(0.9, 0.1)])
     assert found.measured_tau_plus == pytest.approx(0.1, abs=0.005)
-    assert found.measured.auc == pytest.approx(independent_pair_auc(0.9), abs=0.01)
+    assert found.measured.auc == pytest.approx(pair_auc(0.9), abs=0.01)
     assert found.measured.model == pytest.approx(0.9, abs=0.015)
     assert found.label_free.model == pytest.approx(0.9, abs=0.025)
     assumed, model, authors = found.posteriors

@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 import torch
 from cases import Held
-from reference.cases import CASES, EasyFirst, Sharpened
+from reference.calls import leaves_of, with_leaves
+from reference.cases import CASES, LOSSES, EasyFirst, Sharpened
 from reference.objectives import WEIGHTINGS
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import bayescl
+from bayescl import contrastive_loss as base
 from bayescl.functional import Debiased, LogSumObjective
-from bayescl.losses import base
 
 MAKERS = {name: row.made for name, row in WEIGHTINGS.items()}
 # Nearer to the floor's edge, the correction cancels and float32 keeps fewer digits on any engine.
@@ -114,12 +115,44 @@ def test_what_inference_has_remembered_does_for_training() -> None:
         torch.testing.assert_close(value.detach(), expected.clone())
 
 
-def test_a_second_backward_is_refused() -> None:
+@pytest.mark.filterwarnings("ignore:half of the anchors have at most")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        (case, name)
+        for case in ("two views", "two views, teacher", "several positives", "own candidates")
+        for name in LOSSES
+        if CASES[case].suits(name)
+    ],
+)
+def test_a_second_derivative_is_refused_with_and_without_named_inputs(
+    case: str, name: str, reduction: str, dtype: torch.dtype
+) -> None:
+    loss = LOSSES[name][0](reduction=reduction, temperature=bayescl.LearnableTemperature(0.3))
+    given = CASES[case].given
+    leaves = {key: part.to(dtype).requires_grad_() for key, part in leaves_of(given).items()}
+    value = CASES[case].run(loss, with_leaves(given, leaves)).sum()
+    inputs = [*leaves.values(), *loss.parameters()]
+    gradients = torch.autograd.grad(value, inputs, create_graph=True, allow_unused=True)
+    for gradient in gradients:
+        if gradient is None or not gradient.requires_grad:
+            continue
+        for wanted in (inputs, None):  # None: accumulate in the leaves
+            with pytest.raises(RuntimeError, match="differentiable once"):
+                torch.autograd.backward(gradient.sum(), inputs=wanted, retain_graph=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:FutureWarning")  # torch's own call
+def test_batched_and_forward_mode_derivatives_name_the_reference_engine() -> None:
     view_1, view_2 = embeddings((5, 3), (5, 3), dtype=torch.float64)
-    value = bayescl.InfoNCELoss(engine="blocked")(view_1, view_2)
-    gradient = torch.autograd.grad(value, view_1, create_graph=True)[0]
-    with pytest.raises(RuntimeError, match="differentiable once"):
-        gradient.sum().backward()
+    loss = bayescl.InfoNCELoss(reduction="none")
+    losses = loss(view_1, view_2)
+    with pytest.raises(RuntimeError, match='engine="reference"'):
+        torch.autograd.grad(losses, view_1, torch.eye(10).double(), is_grads_batched=True)
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(RuntimeError, match='="reference"'):
+        loss(torch.autograd.forward_ad.make_dual(view_1.detach(), view_2.detach()), view_2)
 
 
 class LargestTensor(TorchDispatchMode):
@@ -174,44 +207,6 @@ def test_the_reference_is_chosen_where_something_traces_and_can_be_forced(
         bayescl.BayesianContrastiveLoss(engine=engine)(view_1, view_2)
     torch.func.grad(bayescl.BayesianContrastiveLoss())(view_1.detach(), view_2.detach())
     assert used == ["blocked", "blocked", "reference", "reference"]
-
-
-@names
-@pytest.mark.parametrize("grad", [True, False])
-def test_threads_share_chunks_out_and_change_nothing(
-    name: str, grad: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("bayescl._engine.blocked._WORTH_THREADS", 1)
-    inputs = embeddings((23, 7), (23, 7), dtype=torch.float64)
-    temperature = bayescl.LearnableTemperature(0.3).to(torch.float64)
-    loss = MAKERS[name](temperature=temperature, engine="blocked", chunk_size=5)
-    teacher = inputs[0].detach()[:, :3]
-    before, found = torch.get_num_threads(), []
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            with torch.set_grad_enabled(grad):
-                found.append(
-                    results(loss, lambda one, x: one(*x, teacher=teacher), inputs)
-                    if grad
-                    else [loss(*inputs, teacher=teacher)]
-                )
-            assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
-
-
-def test_an_error_in_a_thread_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
-        raise ValueError("no such loss")
-
-    monkeypatch.setattr("bayescl._engine.blocked._WORTH_THREADS", 1)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    loss = bayescl.ContrastiveLoss(refuse, engine="blocked", chunk_size=2)
-    with pytest.raises(ValueError, match="no such loss"):
-        loss(torch.eye(4), torch.eye(4))
 
 
 @pytest.mark.filterwarnings("ignore:half of the anchors have at most")

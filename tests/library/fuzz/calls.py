@@ -380,7 +380,10 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call]:
             dice, layout, tensors, options, own, pairs, integers, drawn.name == "supervised"
         )
         if judged and "teacher" in options and dice.chance(0.5):
-            options["margin"] = replace(options["margin"], by_teacher=True)
+            margin = options["margin"]
+            if margin.limit(torch.ones(())) >= 1:  # refused if both sides have one teacher
+                margin = bayescl.Margin(absolute=-0.1, extra=margin.extra)
+            options["margin"] = replace(margin, by_teacher=True)
     settings = {
         "positive_share": dice.one(None, 0.1, 0.5, 0.5, 0.8, 1.0),
         "teacher_temperature": dice.one(None, None, 0.1, 0.01, 1e-4, 5.0),

@@ -7,6 +7,7 @@ import torch
 
 import bayescl
 from bayescl.integrations import lightly as ours
+from bayescl.integrations.open_clip import ClipLoss
 from integrations.on_ranks import assert_same, rows, stepped
 
 BAYESIAN = bayescl.BayesianContrastiveLoss
@@ -57,6 +58,15 @@ def test_a_teacher_is_the_third_input() -> None:
         wanted = stepped(direct, views(7, 0), teacher=plain)
         assert_same(stepped(mine, views(7, 0), plain), wanted)
         assert_same(stepped(mine, views(7, 0), teacher=plain), wanted)
+
+
+@pytest.mark.parametrize(("loss", "got"), [(BAYESIAN(), "a Bay|Bay"), ("info_nce", "'info_nce'")])
+def test_a_loss_is_given_as_a_class(loss: object, got: str) -> None:
+    for adapter in (ours.NTXentLoss, ClipLoss):
+        with pytest.raises(
+            TypeError, match=f"loss must be a class such as InfoNCELoss, got ({got})"
+        ):
+            adapter(loss=loss)
 
 
 def test_a_memory_bank_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,10 +12,10 @@ import torch
 pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
 pytest.importorskip("datasets", reason="needs the trainer's requirements")
 
-from sentence_transformers import (
-    SentenceTransformer,
-)
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer import losses as theirs
+from sentence_transformers.sentence_transformer.modules import Dense
 from torch import Tensor
 
 import bayescl
@@ -37,6 +38,7 @@ SYMMETRIC = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "
 BAYESIAN = "BayesianContrastiveLoss"
 
 RULES = {"both_directions", "duplicates", "margin", "teacher", "label_column", "mini_batch_size"}
+RULES |= {"num_positives"}
 
 
 def ranking(
@@ -254,6 +256,89 @@ def test_the_label_column_or_another_model_is_the_teacher(kind: str) -> None:
     torch.testing.assert_close(found, loss.in_batch(*rows, extra=Rows(extra, teacher=taught[2])))
 
 
+@pytest.mark.parametrize("teacher", ["the model itself", "a shared module"])
+def test_a_teacher_that_shares_modules_leaves_them_trainable(teacher: str) -> None:
+    model = tiny_models.bert(dropout=0.3).train()
+    if teacher != "the model itself":
+        model = SentenceTransformer(modules=[*model, Dense(8, 8)], device="cpu").train()
+    guide = model if teacher == "the model itself" else SentenceTransformer(modules=list(model)[:2])
+    step(ranking(model, teacher=guide), model, COLUMNS["pairs"])
+    assert all(module.training for module in model.modules())
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert any(name.startswith("0.") for name in gradients(model))
+    other = tiny_models.static()
+    ranking(model, teacher=other)
+    assert not any(parameter.requires_grad for parameter in other.parameters())
+
+
+def test_rows_may_have_fewer_hard_negatives() -> None:
+    for kind, prompt in product(("static", "bert"), (None, "dog runs ")):
+        model = model_of(kind)
+        model.prompts["p"] = prompt or ""
+        columns = [ANCHORS, POSITIVES, ["red", "", "eats eats", "", "green"], ["runs", *[""] * 4]]
+        prompts = {} if prompt is None or kind == "static" else {"prompt": prompt}
+        features = [model.preprocess(texts, **prompts) for texts in columns]
+        queries, documents, *extra = (model(dict(part))["sentence_embedding"] for part in features)
+        kept = torch.tensor([True, False, True, False, True, True, *[False] * 4])
+        loss = bayescl.InfoNCELoss(temperature=0.05)
+        wanted = loss.in_batch(queries, documents, extra=torch.cat(extra)[kept])
+        for both in (False, True):
+            if both:
+                wanted = (wanted + loss.in_batch(documents, queries)) / 2
+            value = ranking(model, both_directions=both, duplicates="keep")(features, None)
+            torch.testing.assert_close(value, wanted)
+
+
+@pytest.mark.parametrize("kind", ["", "Cached"])
+def test_several_positives_share_an_anchor(kind: str) -> None:
+    model, cached = model_of("bert"), {"mini_batch_size": 2} if kind else {}
+    second = ["runs", "", "flies red", "", "dog"]  # the last repeats another row's positive
+    columns = [ANCHORS, POSITIVES, second, FIRST_NEGATIVES]
+    queries, first, *more, extra = embedded(model, columns)
+    documents = torch.cat([first, more[0][[0, 2, 4]]])
+    anchor_of = torch.tensor([0, 1, 2, 3, 4, 0, 2, 4])
+    valid = torch.ones(5, 13, dtype=torch.bool)
+    valid[1, 7] = valid[4, 1] = False
+    known = {"anchor_of": anchor_of, "extra": extra, "valid": valid}
+    for name in ("InfoNCELoss", BAYESIAN):
+        loss = ranking(model, name, kind, num_positives=2, **cached)
+        wanted = loss.loss.in_batch(queries, documents, **known)
+        torch.testing.assert_close(loss(tiny_models.features(model, columns), None), wanted)
+
+
+def test_the_label_column_may_hold_groups_of_documents_and_several_fields() -> None:
+    model, columns = model_of("static"), COLUMNS["triplets"]
+    queries, documents, extra = embedded(model, columns)
+    loss = bayescl.InfoNCELoss(temperature=0.05)
+
+    def value(label_column: str | list[str], labels: Tensor) -> Tensor:
+        wrapped = ranking(model, label_column=label_column)
+        return wrapped(tiny_models.features(model, columns), labels)
+
+    keys = torch.tensor([[3, 7], [3, -1], [-1, 3], [5, 5], [9, 3]])
+    groups = keys[:, 0]
+    wanted = loss.in_batch(queries, documents, extra=Rows(extra, groups=keys[:, 1]), groups=groups)
+    torch.testing.assert_close(value("groups", keys), wanted)
+    wanted = loss.in_batch(queries, documents, extra=extra, groups=groups)
+    torch.testing.assert_close(value("groups", groups), wanted)
+    domains = torch.tensor([0, 0, 0, 1, 1])
+    wanted = loss.in_batch(queries, documents, extra=extra, groups=groups, domains=domains)
+    both = torch.stack([domains, groups], dim=1)
+    torch.testing.assert_close(value(["domains", "groups"], both), wanted)
+    with pytest.raises(ValueError, match=r"label must have shape \[batch, 2\], .* domains, groups"):
+        value(["domains", "groups"], domains)
+    for field in ("labels", "groups", "domains"):
+        with pytest.raises(ValueError, match=f"label_column='{field}' needs a label column"):
+            value(field, None)
+
+
+def test_the_default_loss_is_multiple_negatives_ranking_loss() -> None:
+    model = model_of("bert")
+    for kind, options in (("", {}), ("Cached", {"mini_batch_size": 2})):
+        mine = getattr(ours, f"{kind}ContrastiveRankingLoss")(model, **options)
+        assert_same_step(mine, theirs.MultipleNegativesRankingLoss(model), model, COLUMNS["pairs"])
+
+
 def test_a_last_batch_of_one_pair_costs_nothing_and_one_of_duplicates_is_finite() -> None:
     model = model_of("bert")
     for kind, both in product(("", "Cached"), (False, True)):
@@ -298,6 +383,31 @@ def test_settings_are_for_the_model_card() -> None:
     assert settings["mini_batch_size"] == 4
 
 
+def test_domain_batches_serve_the_trainer(tmp_path: Path) -> None:
+    model = model_of("static")
+    rows = Dataset.from_dict(
+        {"anchor": ANCHORS * 8, "positive": POSITIVES * 8, "label": [i % 4 for i in range(40)]}
+    )
+    seen: list[set[int]] = []
+
+    class Recorded(ours.ContrastiveRankingLoss):
+        def forward(self, features: list, labels: Tensor) -> Tensor:
+            seen.append(set(labels.tolist()))
+            return super().forward(features, labels)
+
+    settings = tiny_models.settings(
+        tmp_path,
+        num_train_epochs=2,
+        per_device_train_batch_size=10,
+        batch_sampler=lambda dataset, batch_size, **_: bayescl.DomainBatchSampler(
+            dataset["label"], batch_size, num_domains=2
+        ),
+    )
+    loss = Recorded(model, label_column="domains")
+    SentenceTransformerTrainer(model=model, args=settings, train_dataset=rows, loss=loss).train()
+    assert [len(domains) for domains in seen] == [2] * 8
+
+
 def test_wrong_arguments_are_refused() -> None:
     model = model_of("static")
     for options in (
@@ -311,6 +421,17 @@ def test_wrong_arguments_are_refused() -> None:
             ranking(model, **options)
     with pytest.raises(ValueError, match="labels"):
         ours.ContrastiveRankingLoss(model, bayescl.OracleContrastiveLoss())
+    for options, message in (
+        ({"teacher": True}, 'teacher must be "documents", .* got True'),
+        ({"margin": 0.1}, r"margin must be Margin\(absolute=0.1\), got 0.1"),
+        ({"loss": bayescl.InfoNCELoss}, "loss must be InfoNCELoss.*, got the class InfoNCELoss"),
+        ({"loss": "info_nce"}, "loss must be InfoNCELoss.*, got 'info_nce'"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            ours.ContrastiveRankingLoss(model, **{"loss": bayescl.InfoNCELoss(), **options})
+    for teacher in ("documents", "label"):
+        with pytest.raises(ValueError, match="needs a model as teacher"):
+            ranking(model, teacher=teacher, margin=Margin(relative=0.95, by_teacher=True))
     with pytest.raises(ValueError, match="StaticEmbedding"):
         ranking(model, kind="Cached")
     with pytest.raises(ValueError, match="2 columns"):

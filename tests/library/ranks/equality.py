@@ -42,7 +42,7 @@ def part_of(case: Case, given: dict[str, Any], rank: int, world_size: int) -> di
             index[name] = slice(None) if "gather_candidates" in given else others[rank]
     if case.layout == "two_views":
         columns = torch.cat([torch.cat([one, one + count]) for one in anchors])
-        index["valid"] = torch.cat([own, own + count])
+        index |= dict.fromkeys(("valid", "target"), torch.cat([own, own + count]))
     elif case.layout == "in_batch":
         index |= dict.fromkeys(("groups", "domains", "labels", "teacher", "log_q"), of_pairs)
         columns = torch.cat(pairs)
@@ -50,9 +50,11 @@ def part_of(case: Case, given: dict[str, Any], rank: int, world_size: int) -> di
         name: value[index[name]] if isinstance(value, Tensor | bayescl.Rows) else value
         for name, value in given.items()
     }
-    if columns is not None and "valid" in given:
-        rest = torch.arange(len(columns), given["valid"].shape[1])
-        part["valid"] = part["valid"][:, torch.cat([columns, rest])]
+    for name in {"valid", "target"} & given.keys():
+        if columns is not None:
+            kept = of_pairs if case.given.get("both_directions") else columns
+            rest = torch.arange(len(columns), given[name].shape[1])
+            part[name] = part[name][:, torch.cat([kept, rest])]
     if "anchor_of" in given:
         part["anchor_of"] = whose[of_pairs] - own[0]
     return part
@@ -83,6 +85,8 @@ def summed(value: Tensor) -> Tensor:
 def found_by(case: str, name: str, dtype: torch.dtype, rank: int, world_size: int) -> list[Tensor]:
     """The value and the gradients of the rows and of the temperature, on one of the processes."""
     given = dict(CASES[case].given)
+    if "target" in given:
+        given["target"] = given["target"].to_dense()
     if given.get("both_directions"):
         given.pop("valid", None)  # refused where processes gather
     if case in REPLICATED:

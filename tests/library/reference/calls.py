@@ -77,7 +77,7 @@ def pairs_of(
     if layout == "from_logits":
         return [_of_logits(**given)]
     scale = teacher_temperature or float(torch.as_tensor(temperature).detach())
-    shared = {"temperature": temperature, "target": (scale, positive_share)}
+    shared = {"temperature": temperature, "rule": (scale, positive_share)}
     shared |= {name: given.get(name) for name in ("margin", "positive_weight")}
     rest = {name: part for name, part in given.items() if name not in shared}
     made = {"two_views": _two_views, "in_batch": _in_batch, "sampled": _sampled}[layout]
@@ -98,7 +98,12 @@ def _of_logits(
 
 
 def _two_views(
-    view_1: Tensor, view_2: Tensor, *, valid: Tensor | None = None, **known: Tensor
+    view_1: Tensor,
+    view_2: Tensor,
+    *,
+    valid: Tensor | None = None,
+    target: Tensor | None = None,
+    **known: Tensor,
 ) -> list[Part]:
     both, count, place = torch.cat([view_1, view_2]), len(view_1), torch.arange(2 * len(view_1))
     keys = {name: torch.cat([part, part]) for name, part in _keys(known).items()}
@@ -112,6 +117,7 @@ def _two_views(
             "mine": keys,
             "theirs": [keys],
             "valid": valid,
+            "target": target,
         }
     ]
 
@@ -123,6 +129,7 @@ def _in_batch(
     extra: Tensor | Rows | None = None,
     anchor_of: Tensor | None = None,
     valid: Tensor | None = None,
+    target: Tensor | None = None,
     log_q: Tensor | None = None,
     both_directions: bool = False,
     **known: Tensor,
@@ -150,6 +157,7 @@ def _in_batch(
         "mine": mine,
         "theirs": [of_pairs],
         "valid": None if valid is None else valid[whose],
+        "target": None if target is None else target.to_dense()[whose],
         "of_positives": log_q,
         "of_columns": log_q,
         "own_teacher": of_pairs.get("teacher"),
@@ -179,6 +187,7 @@ def _in_batch(
         "mine": of_pairs,
         "theirs": [of_anchors],
         "valid": None if valid is None else valid[:, :count].T,
+        "target": None if target is None else target.to_dense()[:, :count].T,
         "of_positives": None if left.log_q is None else left.log_q[whose],
         "of_columns": left.log_q,
         "own_teacher": mine.get("teacher"),
@@ -193,6 +202,7 @@ def _sampled(
     *,
     anchor_of: Tensor | None = None,
     valid: Tensor | None = None,
+    target: Tensor | None = None,
     **known: Tensor,
 ) -> list[Part]:
     left, right, drawn = rows_of(anchors), rows_of(positives), rows_of(candidates)
@@ -216,6 +226,7 @@ def _sampled(
             "theirs": [_keys(drawn.metadata, drawn.are_own)],
             "own_teacher": _keys(right.metadata).get("teacher"),
             "valid": None if valid is None else valid[whose],
+            "target": None if target is None else target.to_dense()[whose],
             "of_positives": right.log_q,
             "of_columns": drawn.log_q,
         }
@@ -233,6 +244,9 @@ def _keys(known: dict[str, Tensor], own: bool = False) -> dict[str, Tensor]:
             part = torch.nn.functional.normalize(part.double(), dim=-1, eps=0).nan_to_num(0.0)
         elif name != "labels":
             part = part.long().reshape(*part.shape[: 1 + own], -1)
+        elif part.ndim > 1 + own:  # several classes; -1 or NaN is unknown
+            part = part.double().nan_to_num(UNKNOWN)
+            part = part.where((part >= 0).all(dim=-1, keepdim=True), UNKNOWN)
         found[name] = part
     return found
 
@@ -250,7 +264,8 @@ def _pairs(
     margin: Margin | None,
     positive_weight: Tensor | None,
     temperature: float | Tensor,
-    target: tuple[float, float | None],
+    rule: tuple[float, float | None],
+    target: Tensor | None,
     of_positives: Tensor | None = None,
     of_columns: Tensor | None = None,
     own_teacher: Tensor | None = None,
@@ -275,15 +290,17 @@ def _pairs(
                 counted = _within(counted, part, fits)
             elif name == "domains":
                 fits = ((one == other) | (one == UNKNOWN) | (other == UNKNOWN)).all(dim=-1)
+                if "labels" in known and "labels" in mine and rule[1] != 1 and target is None:
+                    fits = fits | (_classes_in_common(mine["labels"], known["labels"]) > 0)
                 counted = _within(counted, part, fits)
             elif name == "teacher":
-                likeness[:, part] = seen[:, part] = (one * other).sum(dim=-1)
+                cosine = (one * other).sum(dim=-1)
+                is_known = one.any(dim=-1) & other.any(dim=-1)
+                likeness[:, part] = seen[:, part] = cosine.where(is_known, -torch.inf)
             else:
-                sure = (one != UNKNOWN) & (other != UNKNOWN)
-                likeness[:, part] = torch.where(sure & (one == other), 1.0, likeness[:, part])
-                likeness[:, part] = torch.where(
-                    sure & (one != other), -torch.inf, likeness[:, part]
-                )
+                common = _classes_in_common(mine["labels"], other)
+                likeness[:, part] = common.where(common > 0, likeness[:, part])
+                likeness[:, part] = likeness[:, part].where(common != 0, -torch.inf)
     if valid is not None:
         counted = counted & valid
     edge = torch.inf
@@ -292,13 +309,17 @@ def _pairs(
         scores = of_pairs, similarities
         if margin.by_teacher:
             mates = mine["teacher"] if own_teacher is None else own_teacher
-            scores = (mine["teacher"] * mates).sum(dim=-1), seen
+            is_known = mine["teacher"].any(dim=-1) & mates.any(dim=-1)
+            of_pairs_seen = (mine["teacher"] * mates).sum(dim=-1).where(is_known, -torch.inf)
+            scores = of_pairs_seen, seen
         best = torch.stack([scores[0][whose == place].max() for place in whose])
         limit = (
             best + margin.absolute
             if margin.relative is None
             else torch.where(best > 0, best * margin.relative, best * (2 - margin.relative))
         )
+        if margin.by_teacher:
+            limit = limit.where(best > -torch.inf, torch.inf)  # no positive has a teacher
         last = scores[1].shape[1] if judged is None or margin.extra else judged
         ahead = (scores[1] - limit[:, None])[:, :last]
         edge = float(ahead.detach().abs().nan_to_num(torch.inf).min())
@@ -313,8 +334,24 @@ def _pairs(
     ones = torch.ones_like(positive)
     weight = ones if positive_weight is None else positive_weight.to(positive)
     bound = max(map(float, finite), default=0.0)
-    probabilities = _target(likeness, counted, *target)
+    probabilities = _target(likeness, counted, *rule)
+    if target is not None:
+        probabilities = target.to_dense().double().masked_fill(~counted, 0.0)
     return Pairs(positive, unlabeled, counted, probabilities, weight, edge, bound)
+
+
+def _classes_in_common(one: Tensor, other: Tensor) -> Tensor:
+    """Whether classes are equal, or the share of those that both have; NaN if unknown."""
+    if not one.is_floating_point():
+        return (
+            (one[:, None] == other)
+            .double()
+            .where((one[:, None] != UNKNOWN) & (other != UNKNOWN), torch.nan)
+        )
+    one, other = torch.broadcast_tensors(one[:, None], other)
+    common, either = ((one == 1) & (other == 1)).sum(-1), ((one == 1) | (other == 1)).sum(-1)
+    is_known = (one != UNKNOWN).all(-1) & (other != UNKNOWN).all(-1)
+    return (common.double() / either.clamp(min=1)).where(is_known, torch.nan)
 
 
 def _target(likeness: Tensor, counted: Tensor, temperature: float, share: float | None) -> Tensor:

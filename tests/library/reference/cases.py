@@ -120,6 +120,25 @@ def teacher(*shape: int) -> Tensor:
     return torch.randn(*shape, 3, generator=GENERATOR, dtype=torch.float64)
 
 
+def some_teacher(*shape: int) -> Tensor:
+    """Rows of a teacher, some of which are zero: not known."""
+    return teacher(*shape) * (torch.rand(*shape, 1, generator=GENERATOR) < 0.7)
+
+
+def classes(*shape: int) -> Tensor:
+    """0 and 1 for each of four classes; rows of -1 or NaN are not known."""
+    found = torch.randint(0, 2, (*shape, 4), generator=GENERATOR).float()
+    kind = torch.randint(0, 6, (*shape, 1), generator=GENERATOR)
+    return found.masked_fill(kind == 0, -1).masked_fill(kind == 1, torch.nan)
+
+
+def shares(*shape: int) -> Tensor:
+    """Target probabilities; some anchors have none."""
+    found = torch.rand(*shape, generator=GENERATOR, dtype=torch.float64)
+    found = found * (torch.rand(*shape, generator=GENERATOR) < 0.5)
+    return found / (found.sum(dim=1, keepdim=True) + 0.5) * mask(shape[0], 1)
+
+
 def mask(*shape: int) -> Tensor:
     return torch.rand(*shape, generator=GENERATOR) < 0.8
 
@@ -129,6 +148,8 @@ def log_q(*shape: int) -> Tensor:
 
 
 ANCHORS, PAIRS = 6, 11
+OF_ONE_PROCESS = torch.block_diag(*(torch.ones(size, size) for size in (2, 1, 4, 1)))
+"""Pairs of eight anchors that stay together, however the suites divide them among processes."""
 SEVERAL = {
     "anchor_of": torch.tensor([4, 0, 3, 0, 5, 3, 1, 3, 0, 4, 1]),  # in no order, and 2 has none
     "positive_weight": torch.rand(PAIRS, generator=GENERATOR),
@@ -311,6 +332,57 @@ CASES = {
             "unlabeled": rows(8),
             "valid": mask(8, DIM),
             "target": rows(8).softmax(dim=1) / 2,
+        },
+    ),
+}
+CASES |= {
+    "two views, target": Case(
+        "two_views", {**VIEWS, "target": shares(16, 16), "groups": keys(8), "valid": mask(16, 16)}
+    ),
+    "two views, several classes": Case(
+        "two_views",
+        {**VIEWS, "teacher": some_teacher(8), "labels": classes(8), "domains": keys(8)},
+        {"positive_share": 0.3},
+    ),
+    "several positives, target": Case(
+        "in_batch",
+        {
+            **FEW,
+            "extra": Rows(rows(7), domains=keys(7)),
+            "target": shares(ANCHORS, PAIRS + 7).to_sparse(),
+            "domains": keys(PAIRS),
+        },
+    ),
+    "both directions, target": Case(
+        "in_batch",
+        {
+            **TOWERS,
+            "extra": rows(8, 4),
+            "target": torch.cat([shares(8, 8) / 8 * OF_ONE_PROCESS, shares(8, 4) / 2], dim=1),
+            "both_directions": True,
+        },
+    ),
+    "own extra, several classes": Case(
+        "in_batch",
+        {
+            **TOWERS,
+            "extra": Rows(rows(8, 4), labels=classes(8, 4), teacher=some_teacher(8, 4)),
+            "labels": classes(8),
+            "teacher": some_teacher(8),
+            "both_directions": True,
+        },
+        {"positive_share": None},
+    ),
+    "shared candidates, target": Case(
+        "sampled", {**FEW, "candidates": rows(9), "target": shares(ANCHORS, 9)}
+    ),
+    "own candidates, several classes": Case(
+        "sampled",
+        {
+            **TOWERS,
+            "candidates": Rows(rows(8, 6), domains=keys(8, 6), labels=classes(8, 6)),
+            "domains": keys(8),
+            "labels": classes(8),
         },
     ),
 }

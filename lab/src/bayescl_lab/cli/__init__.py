@@ -5,13 +5,6 @@ in ``train.py``. ``_app.py`` lists the commands. The options of a command, their
 come from the function's signature and docstring. Import heavy libraries inside the function.
 """
 
-from bayescl._checks import missing
-
-try:
-    from bayescl_lab.cli._app import main
-except ModuleNotFoundError as error:
-    if error.name != "cyclopts":
-        raise
-    raise SystemExit(f"bayescl: {missing('Cyclopts', 'all', error)}") from None
+from bayescl_lab.cli._app import main
 
 __all__ = ["main"]

@@ -7,7 +7,8 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -28,36 +29,60 @@ COMMANDS = {
     "inspect": "Measure false negatives and nuisances in embeddings, and recommend a loss.",
     "recommend": "Show the best new items for a user, or write lists for many users.",
     "report": "Make an HTML page of runs and comparisons.",
-    "reproduce": "Reproduce the paper's tables.",
     "similar": "Show the items that are most similar to an item, by the cosine of embeddings.",
-    "simulate": "Run the numerical experiments and write a data file and a figure for each.",
     "train": "Train an encoder on images, or a recommender on interactions.",
 }
-"""Summaries of the commands, shown without importing the commands.
-
-A command is a function of that name, in the module of that name or the one in :data:`_MODULES`.
-"""
-
-_FINISHED = ("embed", "evaluate", "export", "recommend", "report", "similar")
-_MODULES = dict.fromkeys(_FINISHED, "finished")
+"""Summaries of the commands of ``bayescl``."""
 
 SECOND_WORDS = {
     "compare": ("images", "ranking"),
     "data": ("fetch", "list", "verify"),
-    "reproduce": ("ranking",),
     "train": ("images", "ranking"),
 }
-"""Commands of two words. The second word is a function in the module of the first."""
+"""Commands of ``bayescl`` with two words."""
+
+_FINISHED = ("embed", "evaluate", "export", "recommend", "report", "similar")
+_MODULES = dict.fromkeys(_FINISHED, "finished")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program with typed commands. Help and an error import only the command concerned.
+
+    Attributes:
+        name: Name in messages.
+        summary: Description of the program.
+        commands: Summaries of the commands by name.
+        modules: Template of the modules' names, with the command's name for ``{}``. A command is a
+            function of its name.
+        second_words: Second words of commands that have one: further functions of the module.
+    """
+
+    name: str
+    summary: str
+    commands: Mapping[str, str]
+    modules: str
+    second_words: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+BAYESCL = Program(
+    "bayescl",
+    "Train, compare and serve models with contrastive losses that handle false negatives.",
+    COMMANDS,
+    "bayescl_lab.cli.{}",
+    SECOND_WORDS,
+)
 
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
 """Messages of torch if memory does not suffice. On the CPU there is no exception class for it."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, program: Program = BAYESCL) -> int:
     """Run a command line and return its exit status.
 
     Args:
-        arguments: Words after ``bayescl``. Default: the arguments of this process.
+        arguments: Words after the program's name. Default: the arguments of this process.
+        program: Program to run.
 
     Returns:
         0 on success, 2 on bad input, 130 on Ctrl-C and 143 on SIGTERM. Errors print one line to
@@ -71,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _print_warning
-            application(words).meta(
+            application(words, program).meta(
                 words, exit_on_error=False, print_error=False, result_action="return_none"
             )
     except KeyboardInterrupt as stop:
@@ -79,13 +104,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         is_sigterm = isinstance(stop, Terminated)
-        _print_error(": ".join(["terminated" if is_sigterm else "interrupted", *stop.args]))
+        said = ": ".join(["terminated" if is_sigterm else "interrupted", *stop.args])
+        _print_error(said, program)
         return TERMINATED if is_sigterm else INTERRUPTED
     except Exception as error:
         message = _message(error)
         if message is None:
             raise
-        _print_error(_with_options(message, words))
+        _print_error(message, program)
         return BAD_INPUT
     return 0
 
@@ -98,15 +124,16 @@ def _terminate(*_: object) -> None:
     raise Terminated
 
 
-def application(words: list[str] | None = None) -> App:
+def application(words: list[str] | None = None, program: Program = BAYESCL) -> App:
     """Return the application with the command of a command line imported.
 
     Args:
         words: Command line. Default: import all commands.
+        program: Program with these commands.
     """
-    app = Command("bayescl", version=__version__, help_format="plaintext")
+    app = Command(program.name, version=__version__, help_format="plaintext")
     app.default_parameter = Parameter(negative_iterable=(), allow_repeating=True)
-    for word, summary in COMMANDS.items():
+    for word, summary in program.commands.items():
         command = Command(word, help=summary)
         app.command(command)
         if words is not None and words[:1] != [word]:
@@ -114,11 +141,11 @@ def application(words: list[str] | None = None) -> App:
         from pydantic import validate_call
 
         command.help_format = "markdown"  # for docstrings; the overview is faster without
-        module: Any = import_module(f"bayescl_lab.cli.{_MODULES.get(word, word)}")
+        module: Any = import_module(program.modules.format(_MODULES.get(word, word)))
         if hasattr(module, word):
             command.help = None  # use the function's docstring
             command.default(validate_call(getattr(module, word)))
-        for name in SECOND_WORDS.get(word, ()):
+        for name in program.second_words.get(word, ()):
             command.command(validate_call(getattr(module, name)), name=name)
 
     def launch(
@@ -126,7 +153,7 @@ def application(words: list[str] | None = None) -> App:
         config: Path | None = None,
         print_config: Annotated[bool, Parameter(negative=())] = False,
     ) -> None:
-        """Train, compare and serve models with contrastive losses that handle false negatives.
+        """Run a command.
 
         Args:
             words: Command and options.
@@ -138,6 +165,7 @@ def application(words: list[str] | None = None) -> App:
         call(app, words, config=config, print_config=print_config)
 
     app.meta.default(launch)
+    app.meta.help = program.summary
     app.meta.suppress_keyboard_interrupt = False
     return app
 
@@ -165,10 +193,6 @@ def _range_words(hint: Any) -> str:
 
 def _message(error: Exception) -> str | None:
     """Return the message for a user's error; ``None`` if the error is a bug."""
-    if isinstance(error, ModuleNotFoundError):
-        if error.name is None or error.name.startswith("bayescl"):
-            return None
-        return f"this command needs {error.name}: pip install 'bayescl[all]'"
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, (CycloptsError, ValueError)):
@@ -179,8 +203,7 @@ def _message(error: Exception) -> str | None:
         cause = error.__cause__ if isinstance(error, CycloptsError) else error
         argument = getattr(error, "argument", None)
         if isinstance(cause, ValidationError):
-            name = "" if argument is None else argument.name.strip("-*").replace("-", "_")
-            return format_error(cause, name)
+            return format_error(cause, "" if argument is None else argument.name.lstrip("*"))
     if isinstance(error, UnusedCliTokensError):
         return f"unrecognized arguments: {' '.join(error.unused_tokens or ())}"
     if isinstance(error, (CycloptsError, ValueError, OSError)):
@@ -191,28 +214,12 @@ def _message(error: Exception) -> str | None:
     return None
 
 
-def _with_options(message: str, words: list[str]) -> str:
-    """Write the names of settings in a message as options: ``--batch-size`` for batch_size."""
-    command = application(words).parse_commands(words)[1][-1]
-    if command.default_command is None:
-        return message
-    arguments = command.assemble_argument_collection()
-    options = {name for argument in arguments for name in argument.names}
-
-    def option(found: re.Match[str]) -> str:
-        name = "--" + found[0].replace("_", "-")
-        return name if name in options and found[0] not in words else found[0]
-
-    message = re.sub(r"(?<![\w./'-])[a-z]+(_[a-z]+)+(?![\w./'-])", option, message)
-    return re.sub(r"^[a-z]+(?= (must|needs|is only|cannot)\b)", option, message)
-
-
 def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Write a warning to standard error without its location in the source."""
     sys.stderr.write(f"note: {' '.join(str(message).split())}\n")
 
 
-def _print_error(message: str) -> None:
+def _print_error(message: str, program: Program) -> None:
     """Write a message to standard error as one line, since it may quote a damaged file."""
     line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(message.split()))
-    sys.stderr.write(f"bayescl: {line if len(line) <= 2000 else line[:2000] + ' ...'}\n")
+    sys.stderr.write(f"{program.name}: {line if len(line) <= 2000 else line[:2000] + ' ...'}\n")

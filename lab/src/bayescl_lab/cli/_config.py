@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from cyclopts import App
 from cyclopts.argument import Argument, ArgumentCollection
 from cyclopts.config import Dict
 
+from bayescl_lab._types import Config, Values
 from bayescl_lab.cli._options import RUNTIME
 from bayescl_lab.runs.folder import RunFolder
 
@@ -33,42 +34,50 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
     """
     given: dict[str, Argument] = {}
     runtime: set[str] = set()
+    methods: Config = {}
 
     def fill_in(app: App, command: tuple[str, ...], arguments: ArgumentCollection) -> None:
         if config is not None:
-            _fill_in(read_config(config), config, app, arguments)
+            values = read_config(config)
+            methods.update(values.pop("methods", {}))
+            _fill_in(values, config, app, arguments)
         given.update({_name(argument): argument for argument in arguments if argument.tokens})
         for argument in arguments:
             groups: Any = argument.parameter.group
-            if RUNTIME in groups or argument.index is not None:
+            if RUNTIME in groups:
                 runtime.add(_name(argument))
         if "resume" in given and given["resume"].convert():
             if "out" not in given:
                 raise ValueError("--resume needs --out, the folder of the run to resume")
-            # A word without value is part of the command's name.
-            bare = [it.tokens[0].value for it in given.values() if it.index is not None]
-            folder = RunFolder.open(Path(given["out"].convert()), " ".join([*command, *bare]))
-            _fill_in(folder.config(), folder.config_file, app, arguments)
+            folder = RunFolder.open(Path(given["out"].convert()), " ".join(command))
+            values = folder.config()
+            methods.update({**values.pop("methods", {}), **methods})
+            _fill_in(values, folder.config_file, app, arguments)
 
     app.config = (fill_in,)
     function, bound, hidden = app.parse_args(words, exit_on_error=False, print_error=False)
     bound.apply_defaults()
-    values: dict[str, Any] = {}
+    values: Config = {}
     for name, value in bound.arguments.items():
         values |= vars(value) if is_dataclass(value) else {name: value}
     plain = json.loads(json.dumps(values, default=str))
+    if methods and "methods" not in hidden:
+        raise ValueError(f"{config}: methods is for comparisons")
+    typed = {name for name, argument in given.items() if argument.tokens[0].source == "cli"}
+    left_out = {*runtime, *hidden}
+    options = {name: _plain(value) for name, value in plain.items() if name not in left_out}
+    known = {"typed": frozenset(typed), "options": options, "methods": methods}
+    bound.arguments.update({name: value for name, value in known.items() if name in hidden})
+    if print_config and "print_config" in hidden:
+        bound.arguments["print_config"] = True
+        plain = function(*bound.args, **bound.kwargs)
     if print_config:
         sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
-        return
-    typed = {name for name, argument in given.items() if argument.tokens[0].source == "cli"}
-    options = {name: _plain(value) for name, value in plain.items() if name not in runtime}
-    for name, value in (("typed", frozenset(typed)), ("options", options)):
-        if name in hidden:
-            bound.arguments[name] = value
-    function(*bound.args, **bound.kwargs)
+    else:
+        function(*bound.args, **bound.kwargs)
 
 
-def read_config(file: Path) -> dict[str, Any]:
+def read_config(file: Path) -> Config:
     """Return the settings in a YAML file; raise ``ValueError`` if there are none."""
     if not file.exists():
         raise ValueError(f"there is no configuration file {file}")
@@ -76,14 +85,15 @@ def read_config(file: Path) -> dict[str, Any]:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError, yaml.YAMLError):  # ValueError: impossible dates
         raise ValueError(f"cannot read the configuration file {file}") from None
-    if isinstance(content, dict):
-        return content
-    raise ValueError(f"{file} must hold settings of the form 'name: value'")
+    if not isinstance(content, dict):
+        raise ValueError(f"{file} must hold settings of the form 'name: value'")  # noqa: TRY004
+    methods = content.get("methods", {})
+    if not isinstance(methods, dict) or not all(isinstance(it, dict) for it in methods.values()):
+        raise ValueError(f"{file}: methods must hold a mapping of values for each loss")
+    return content
 
 
-def _fill_in(
-    values: Mapping[str, Any], source: Path, app: App, arguments: ArgumentCollection
-) -> None:
+def _fill_in(values: Values, source: Path, app: App, arguments: ArgumentCollection) -> None:
     """Set arguments without a value from a file."""
     plain = {str(name): _plain(value) for name, value in values.items()}
     Dict(plain, source=str(source))(app, (), arguments)

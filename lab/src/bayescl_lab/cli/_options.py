@@ -32,12 +32,19 @@ RUNTIME_OPTION = Parameter(group=RUNTIME)
 RUNTIME_OPTIONS = Parameter(name="*", group=RUNTIME)
 """The same marker for a dataclass."""
 
-Typed = Annotated[frozenset[str], Parameter(parse=False, show=False)]
+_HIDDEN = Parameter(parse=False, show=False)
+
+Typed = Annotated[frozenset[str], _HIDDEN]
 """Names of the options on the command line, without options from a file or a run's folder."""
 
-
-Options = Annotated[dict[str, Any], Parameter(parse=False, show=False)]
+Options = Annotated[dict[str, Any], _HIDDEN]
 """Values of all options that affect the result of a run, as plain values."""
+
+MethodValues = Annotated[dict[str, dict[str, Any]], _HIDDEN]
+"""Values of single methods: the mapping "methods" of a configuration file."""
+
+PrintConfig = Annotated[bool, _HIDDEN]
+"""Whether to return the settings of the run instead of starting it."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,8 @@ class Hyperparameters:
 
 
 @dataclass(frozen=True)
-class Place:
-    """The folder of a run.
+class RunOptions:
+    """The folder of a run, and whether to resume it.
 
     Attributes:
         out: Folder of the run. Default: a new folder in runs/.
@@ -84,14 +91,15 @@ class Place:
     def interruptible(self, command: str, folder: Path, rank: int = 0) -> Iterator[None]:
         """Print how to resume the run in the folder if the block is interrupted.
 
-        With several processes, only the process of ``rank`` 0 prints.
+        ``command`` includes the name of the program. With several processes, only the process of
+        ``rank`` 0 prints.
         """
         try:
             yield
         except KeyboardInterrupt as stop:
             if rank:
                 os._exit(1)
-            again = f"bayescl {command} --out {shlex.quote(str(folder))} --resume"
+            again = f"{command} --out {shlex.quote(str(folder))} --resume"
             if not (folder / "config.yaml").is_file():
                 raise type(stop)("nothing was done yet: run the same command again") from None
             has_checkpoint = any(folder.rglob("last.ckpt"))

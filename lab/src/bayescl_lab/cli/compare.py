@@ -9,26 +9,38 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
+from bayescl_lab._types import Config, Values
 from bayescl_lab.cli._console import Bar, print_guesses, say, show
 from bayescl_lab.cli._options import (
     FLAT,
     RUNTIME_OPTIONS,
     Hyperparameters,
+    MethodValues,
     Options,
-    Place,
+    PrintConfig,
+    RunOptions,
     Typed,
     Workers,
 )
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.image_settings import ImageOptions, ImageSettings
-from bayescl_lab.runs.losses import BASELINE, IMAGE_METHODS, SHARE, LossSettings
+from bayescl_lab.runs.losses import (
+    BASELINE,
+    SHARE,
+    VIEW_METHODS,
+    LossSettings,
+    RankingLossSettings,
+    methods_with_teacher,
+    view_methods,
+)
 from bayescl_lab.runs.ranking.ranking_settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bayescl_lab.compare.plan import Plan
+    from bayescl_lab.report.tables import Table
     from bayescl_lab.runs.result import Result
 
 
@@ -49,43 +61,43 @@ class Trials:
 
 def images(
     *,
-    losses: Words = IMAGE_METHODS,
+    losses: Words = VIEW_METHODS,
     trials: Annotated[Trials, FLAT] = Trials(),
     shared: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
     options: Options,
+    methods: MethodValues,
     workers: Workers = None,
-    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
-) -> None:
+    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
+    print_config: PrintConfig = False,
+) -> Config | None:
     """Train several losses over several seeds and compare their encoders.
 
     All runs differ only in the loss and the seed. Runs with the same seed start from the same
     weights and see the same views, so losses are compared seed by seed.
 
     Args:
-        losses: Comma-separated names of losses. A name with the suffix "_teacher" is the loss with
-            a teacher, for which --positive-share applies. Hyper-parameters apply to all losses that
-            have them. Their defaults are the values recorded for the data set, or else the defaults
-            of the loss. The default temperature of all losses is the temperature of InfoNCE.
+        losses: Comma-separated names of losses. The suffix "+teacher" adds a teacher, see
+            --teacher. Hyper-parameters apply to all losses that have them. A configuration file can
+            give values for single losses in the mapping "methods".
         workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
             GPU.
     """
-    from bayescl_lab.compare.comparison import settle_methods
-    from bayescl_lab.compare.images import compare_images, recorded_hyperparameters
+    from bayescl_lab.compare.comparison import values_of_methods
+    from bayescl_lab.compare.images import compare_images
 
-    data = settings.data
+    names = methods_with_teacher(losses, settings.teacher)
     share = {SHARE: settings.positive_share} if SHARE in typed else {}
-    settled = settle_methods(
-        losses,
-        "images",
-        given=vars(shared) | share,
-        recorded=lambda loss: recorded_hyperparameters(data, loss),
-    )
+    values = values_of_methods(names, view_methods(), given=vars(shared) | share, own=methods)
     first = ImageSettings(**vars(settings), loss=LossSettings(BASELINE))
-    plan = compare_images(settled, first, **vars(trials), allows_own_encoder="encoder" in typed)
-    folder = place.folder(f"compare-{data}")
-    _compare("compare images", options, plan, folder, place, workers)
+    plan = compare_images(values, first, **vars(trials), allows_own_encoder="encoder" in typed)
+    options = _with_methods(options, plan, values)
+    if print_config:
+        return options
+    folder = run_options.folder(f"compare-{settings.data}")
+    _compare("compare images", options, plan, folder, run_options, workers)
+    return None
 
 
 def ranking(
@@ -97,9 +109,11 @@ def ranking(
     shared: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     options: Options,
+    methods: MethodValues,
     workers: Workers = None,
-    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
-) -> None:
+    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
+    print_config: PrintConfig = False,
+) -> Config | None:
     """Train several losses over several seeds and compare their recommenders.
 
     All runs differ only in the loss and the seed. Runs with the same seed start from the same
@@ -109,78 +123,94 @@ def ranking(
     Args:
         encoder: Model of the embeddings.
         losses: Comma-separated names of losses. Hyper-parameters apply to all losses that have
-            them.
+            them. A configuration file can give values for single losses in the mapping "methods".
         workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
             GPU.
     """
-    from bayescl_lab.compare.comparison import settle_methods
+    from bayescl_lab.compare.comparison import values_of_methods
     from bayescl_lab.compare.ranking import compare_ranking
 
-    settled = settle_methods(losses, "ranking", given=vars(shared))
+    choices = tuple(RankingLossSettings.classes())
+    values = values_of_methods(losses, choices, given=vars(shared), own=methods)
     first = RankingSettings(**vars(settings), data=data, encoder=encoder)
-    plan = compare_ranking(settled, first, **vars(trials))
-    folder = place.folder(f"compare-{encoder}-{data.data}")
-    if not place.resume:
+    plan = compare_ranking(values, first, **vars(trials))
+    options = _with_methods(options, plan, values)
+    if print_config:
+        return options
+    folder = run_options.folder(f"compare-{encoder}-{data.data}")
+    if not run_options.resume:
         print_guesses(data)
-    _compare("compare ranking", options, plan, folder, place, workers)
+    _compare("compare ranking", options, plan, folder, run_options, workers)
+    return None
 
 
-def print_result(title: str, result: Result) -> None:
-    """Print figures, differences to InfoNCE, and remarks."""
+def _with_methods(options: Values, plan: Plan[Any], values: Mapping[str, Values]) -> Config:
+    """Return the options with the values of every method instead of values for all methods."""
+    shared = {*vars(Hyperparameters()), SHARE, "teacher"}
+    kept = {name: value for name, value in options.items() if name not in shared}
+    methods = {}
+    for name, settings in plan.methods.items():
+        config = settings.as_config()
+        own = dict.fromkeys([*settings.loss.resolved(), "teacher", SHARE, *values[name]])
+        methods[name] = {key: config[key] for key in own if key in config}
+    return {**kept, "losses": ",".join(methods), "methods": methods}
+
+
+def print_result(title: str, result: Result, table: Table | None = None) -> None:
+    """Print the table of a result, by default the table of its scores, and remarks."""
     from bayescl_lab.report.results import remarks_of, scores_table
 
-    figures = scores_table(result)
-    show(title, figures)
-    about = (figures.title.replace("**", ""), figures.note) if figures.records else ()
+    table = table or scores_table(result)
+    show(title, table)
+    about = (table.title.replace("**", ""), table.note) if table.records else ()
     say(*(f"* {text}" for text in (*about, *remarks_of(result)) if text))
 
 
 def perform(
     kind: str,
-    options: Mapping[str, Any],
+    options: Values,
     plans: Sequence[Plan[Any]],
     folder: Path,
-    place: Place,
+    run_options: RunOptions,
     workers: int | None,
+    program: str = "bayescl",
 ) -> list[Result]:
-    """Run or resume plans with a progress bar, and return and print their results."""
+    """Run or resume plans with a progress bar, and return their results."""
     from bayescl_lab._cores import usable_cores
     from bayescl_lab.compare.plan import run_plans
-    from bayescl_lab.report.results import result_title
 
     first = next(iter(plans[0].methods.values()))
     runs = sum(len(plan.runs()) for plan in plans)
     usual = min(usable_cores(), runs) if first.torch_device().type == "cpu" else 1
-    with Bar(sum(plan.epochs for plan in plans)) as bar, place.interruptible(kind, folder):
-        results = run_plans(
+    bar = Bar(sum(plan.epochs for plan in plans))
+    with bar, run_options.interruptible(f"{program} {kind}", folder):
+        return run_plans(
             kind,
             options,
             plans,
             folder,
-            resume=place.resume,
+            resume=run_options.resume,
             workers=workers or usual,
             progress=lambda name, _, done: bar.tell(done, name),
         )
-    for result in results:
-        print_result(result_title(result), result)
-    return results
 
 
 def _compare(
     kind: str,
-    options: Mapping[str, Any],
+    options: Values,
     plan: Plan[Any],
     folder: Path,
-    place: Place,
+    run_options: RunOptions,
     workers: int | None,
 ) -> None:
     """Run a comparison, write its table, picture and page, and print its verdict and files."""
     from bayescl_lab.report.figures import results_figure
     from bayescl_lab.report.html import report_page
-    from bayescl_lab.report.results import results_markdown
+    from bayescl_lab.report.results import result_title, results_markdown
     from bayescl_lab.report.verdicts import comparison_verdict
 
-    (result,) = perform(kind, options, [plan], folder, place, workers)
+    (result,) = perform(kind, options, [plan], folder, run_options, workers)
+    print_result(result_title(result), result)
     page = folder / "report.html"
     save_figure(results_figure([result]), folder / "comparison.png", dpi=150)
     write_atomically(folder / "comparison.md", results_markdown([result]))

@@ -212,11 +212,11 @@ def similar(
 def report(names: Words = (), *, out: Path | None = None) -> None:
     """Make an HTML page of runs and comparisons.
 
-    The page has settings, tables, figures, sample pictures and provenance. It is a single,
+    The page has settings, tables, figures and provenance. It is a single,
     self-contained file.
 
     Args:
-        names: Folders of runs, comparisons or paper tables.
+        names: Folders of runs or comparisons.
         out: HTML file. Default: report.html in the folder, or in the current folder if several
             folders are given.
     """

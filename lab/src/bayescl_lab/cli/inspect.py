@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic.dataclasses import dataclass
 
+from bayescl_lab._arrays import unknown_words_of
 from bayescl_lab._fields import at_least
 from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import say, show
@@ -19,18 +20,21 @@ class OfFile:
     """Options for the inspection of a file of embeddings.
 
     Attributes:
-        labels: Name of the array of labels, numbers or words; -1 and empty words are unknown.
-            Default: "labels", if there is such an array.
+        labels: Name of the array of labels, numbers or words. Default: "labels", if there is such
+            an array.
         ids: Name of the array with an id for each row, such as a document. Rows with the same id
             are not candidates of each other. Default: "ids", if there is such an array.
         by: Name of the array with a possible nuisance, such as the batch, speaker or device of each
             item. Default: "domains", if there is such an array.
+        unknown: Comma-separated words that mean an unknown label, id or nuisance. Default: -1, nan,
+            NA, None, null and similar ones. Empty values always are.
         batch_size: Number of items in a batch. Default: 256.
     """
 
     labels: str | None = None
     ids: str | None = None
     by: str | None = None
+    unknown: str | None = None
     batch_size: Annotated[int, at_least(2)] | None = None
 
 
@@ -73,7 +77,9 @@ def inspect(
 
     if is_file:
         named = {"labels": of_file.labels, "groups": of_file.ids, "domains": of_file.by}
-        arrays, batch_size = read_embeddings(run_or_file, **named), of_file.batch_size or 256
+        words = unknown_words_of(of_file.unknown)
+        arrays = read_embeddings(run_or_file, unknown=words, **named)
+        batch_size = of_file.batch_size or 256
     else:
         from bayescl_lab.inspect.images import image_arrays
 

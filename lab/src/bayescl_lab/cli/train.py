@@ -6,19 +6,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from bayescl_lab._fields import Count
+from bayescl_lab._types import Config
 from bayescl_lab.cli._console import Bar, print_guesses, say
 from bayescl_lab.cli._options import (
     FLAT,
     RUNTIME_OPTION,
     RUNTIME_OPTIONS,
     Hyperparameters,
-    Place,
+    PrintConfig,
+    RunOptions,
     Typed,
 )
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.images.image_settings import ImageOptions, ImageSettings
-from bayescl_lab.runs.losses import SHARE, TEACHER, LossSettings, losses_of, ranking_loss
+from bayescl_lab.runs.losses import (
+    TEACHER,
+    LossSettings,
+    RankingLossSettings,
+    methods_with_teacher,
+    view_methods,
+)
 from bayescl_lab.runs.ranking.ranking_settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
@@ -30,47 +38,49 @@ if TYPE_CHECKING:
 
 def images(
     *,
-    loss: Literal[losses_of("images")] = "bayesian",  # type: ignore[valid-type]
+    loss: Literal[view_methods()] = "info_nce+teacher",  # type: ignore[valid-type]
     hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
     typed: Typed,
     checkpoint_every: Annotated[Count, RUNTIME_OPTION] = 1,
-    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
-) -> None:
+    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
+    print_config: PrintConfig = False,
+) -> Config | None:
     """Train an encoder on images with one loss, and evaluate it with every probe.
 
     Args:
-        loss: Loss to train with. Its hyper-parameters follow. Their defaults are the values
-            recorded for the data set, or else the defaults of the loss.
+        loss: Loss to train with. The suffix "+teacher" adds a teacher, see --teacher. The
+            hyper-parameters of the loss follow.
         checkpoint_every: Number of epochs between checkpoints.
     """
-    from bayescl_lab.compare.images import recorded_hyperparameters
+    from bayescl_lab.compare.plan import with_values
     from bayescl_lab.runs.images.encoder import own_encoder
     from bayescl_lab.runs.images.image_run import train_images
 
-    if settings.teacher is not None and settings.positive_share == 1:
-        raise ValueError("teacher has no effect if positive_share is 1")
-    data = settings.data
-    method = loss if settings.positive_share == 1 else f"{loss}{TEACHER}"
-    recorded = {} if place.resume else recorded_hyperparameters(data, method)
-    recorded.pop(SHARE, None)
-    given = {name: value for name, value in vars(hyperparameters).items() if value is not None}
-    run = ImageSettings(**vars(settings), loss=LossSettings(loss, {**recorded, **given}))
+    (method,) = methods_with_teacher([loss], settings.teacher)
+    if method.endswith(TEACHER) and settings.positive_share == 1:
+        raise ValueError(f"the teacher of {method} has no effect if positive_share is 1")
+    first = ImageSettings(**vars(settings), loss=LossSettings(method.removesuffix(TEACHER)))
+    run = with_values(first.with_method(method), vars(hyperparameters))
+    if print_config:
+        return run.as_config()
     encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
-    folder = place.folder(f"{loss}-{data}")
+    folder = run_options.folder(f"{method}-{run.data}")
     options: Any = {"encoder": encoder, "checkpoint_every": checkpoint_every}
-    _train("train images", train_images, run, folder, place, **options)
+    _train("train images", train_images, run, folder, run_options, **options)
+    return None
 
 
 def ranking(
     *,
     data: Annotated[RankingData, FLAT] = RankingData(),
     encoder: Literal[tuple(ENCODERS)] = "mf",  # type: ignore[valid-type]
-    loss: Literal[losses_of("ranking")] = "bayesian",  # type: ignore[valid-type]
+    loss: Literal[tuple(RankingLossSettings.classes())] = "bayesian",  # type: ignore[valid-type]
     hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
-    place: Annotated[Place, RUNTIME_OPTIONS] = Place(),
-) -> None:
+    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
+    print_config: PrintConfig = False,
+) -> Config | None:
     """Train a recommender on interactions, and evaluate it by full ranking.
 
     Args:
@@ -81,12 +91,15 @@ def ranking(
     """
     from bayescl_lab.runs.ranking.ranking_run import train_ranking
 
-    if not place.resume and settings.this_process().rank == 0:
-        print_guesses(data)
-    chosen = ranking_loss(loss, vars(hyperparameters))
+    chosen = RankingLossSettings(loss, vars(hyperparameters))
     run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)
-    folder = place.folder(f"{encoder}-{loss}-{data.data}")
-    _train("train ranking", train_ranking, run, folder, place, baselines=True)
+    if print_config:
+        return run.as_config()
+    if not run_options.resume and settings.this_process().rank == 0:
+        print_guesses(data)
+    folder = run_options.folder(f"{encoder}-{loss}-{data.data}")
+    _train("train ranking", train_ranking, run, folder, run_options, baselines=True)
+    return None
 
 
 def _train(
@@ -94,13 +107,13 @@ def _train(
     train: Callable[..., Result],
     run: TrainedSettings,
     folder: Path,
-    place: Place,
+    run_options: RunOptions,
     **options: Any,
 ) -> None:
     """Train with a progress bar, and print the result in the first process."""
     rank = run.this_process().rank
-    with Bar(run.epochs) as bar, place.interruptible(kind, folder, rank):
-        result = train(run, folder, resume=place.resume, progress=bar.trained, **options)
+    with Bar(run.epochs) as bar, run_options.interruptible(f"bayescl {kind}", folder, rank):
+        result = train(run, folder, resume=run_options.resume, progress=bar.trained, **options)
     if rank == 0:
         _print_run(result, folder)
 

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from bayescl._checks import check_choice, check_count
+from bayescl_lab._fields import Count, check_choice, checked
+from bayescl_lab._types import Config, Values
 from bayescl_lab.compare.plan import TUNING_SEED, with_values
-from bayescl_lab.compare.tuning import Values, check_once, stages
-from bayescl_lab.runs.losses import (
-    BASELINE,
-    LOSSES,
-    SHARE,
-    SHARES,
-    TEACHER,
-    LossSettings,
-    Room,
-    methods_of,
-    takes,
-)
+from bayescl_lab.compare.tuning import check_once, stages
+from bayescl_lab.runs.losses import LOSSES, SHARE, TEACHER, has_hyperparameter
 
 if TYPE_CHECKING:
-    from bayescl_lab.runs.images.image_settings import ImageSettings
-    from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
+    from bayescl_lab.runs.settings import TrainedSettings
 
 
 def compared(
-    methods: Mapping[str, Values],
-    shared: ImageSettings | RankingSettings,
-    *,
-    seeds: int,
-    tune: int = 0,
-) -> dict[str, Any]:
+    methods: Mapping[str, Values], shared: TrainedSettings, *, seeds: int, tune: int = 0
+) -> Config:
     """Return the arguments of a plan that compares methods.
 
     Runs with the same seed have the same initial weights, batches, views and candidates, so losses
@@ -48,7 +33,7 @@ def compared(
     Raises:
         ValueError: if the settings cannot be compared.
     """
-    check_count("seeds", seeds, 1)
+    checked("seeds", seeds, Count)
     if shared.num_processes > 1:
         raise ValueError(
             "devices must be 1 in a comparison, which trains runs side by side, "
@@ -58,10 +43,11 @@ def compared(
         raise ValueError("tune chooses on the validation part: evaluate_on must be test")
     of_methods, first_values = {}, {}
     for name, values in methods.items():
-        loss = name.removesuffix(TEACHER)
-        plain: Any = {"loss": replace(shared.loss, loss=loss, hyperparameters={})}
-        of_methods[name] = with_values(replace(shared, **plain), values)
-        config, every = of_methods[name].as_config(), {**LOSSES[loss].hyperparameters, **values}
+        of_methods[name] = with_values(shared.with_method(name), values)
+        config = of_methods[name].as_config()
+        every = {**LOSSES[name.removesuffix(TEACHER)].hyperparameters, **values}
+        if name.endswith(TEACHER):
+            every[SHARE] = None
         first_values[name] = {key: config[key] for key in every if key in config}
     return {
         "methods": of_methods,
@@ -71,42 +57,39 @@ def compared(
     }
 
 
-def settle_methods(
+def values_of_methods(
     names: Sequence[str],
-    room: Room,
+    choices: Sequence[str],
     *,
-    given: Mapping[str, float | None] | None = None,
-    recorded: Callable[[str], Mapping[str, float]] = lambda _: {},
+    given: Mapping[str, float | None],
+    own: Mapping[str, Mapping[str, float]],
 ) -> dict[str, dict[str, float]]:
-    """Choose the values of every method of a comparison.
+    """Return the hyper-parameters of every method of a comparison that are not defaults.
 
-    Values in ``given`` that are not ``None`` apply to all methods that have them. ``recorded``
-    returns the values of a method for the data. The default temperature is the temperature of
-    InfoNCE. For images, ``positive_share`` is 1 without a teacher.
+    Args:
+        names: Names of methods.
+        choices: Names of all methods.
+        given: Values for all methods that have them. ``None`` is not a value.
+        own: Values of single methods, which ``given`` replaces.
 
     Raises:
-        ValueError: if a name is unknown or occurs twice, or no method takes a given value.
+        ValueError: if a name is unknown or occurs twice, or no method has a given hyper-parameter.
 
     Example:
-        >>> settle_methods(["bpr", "hard"], "ranking", given={"tau_plus": 0.1})
+        >>> values_of_methods(["bpr", "hard"], ["bpr", "hard"], given={"tau_plus": 0.1}, own={})
         {'bpr': {}, 'hard': {'tau_plus': 0.1}}
     """
-    given = {name: value for name, value in (given or {}).items() if value is not None}
     check_once("losses", names, "every loss")
     for name in names:
-        check_choice("loss", name, methods_of(room))
-    for name in given:
-        if not any(takes(method, name) for method in names):
+        check_choice("loss", name, choices)
+    shared = {name: value for name, value in given.items() if value is not None}
+    for name in shared:
+        if not any(has_hyperparameter(method, name) for method in names):
             raise ValueError(f"none of the losses {', '.join(names)} takes {name}")
-    # The default temperature of recommenders is equal for all losses.
-    default = LossSettings(BASELINE).resolved() if room == "images" else {}
-    common = {**default, **recorded(BASELINE)}
-    temperature = {name: value for name, value in common.items() if name == "temperature"}
-    methods = {}
-    for method in names:
-        own = {name: value for name, value in given.items() if takes(method, name)}
-        methods[method] = {**temperature, **recorded(method), **own}
-        if room == "images":
-            share = methods[method].get(SHARE, SHARES[0]) if method.endswith(TEACHER) else 1.0
-            methods[method][SHARE] = share
-    return methods
+    return {
+        method: {
+            **own.get(method, {}),
+            **{name: value for name, value in shared.items() if has_hyperparameter(method, name)},
+        }
+        for method in names
+    }

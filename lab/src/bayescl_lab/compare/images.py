@@ -1,8 +1,7 @@
-"""Comparisons of methods on images, and recorded hyper-parameters of data sets."""
+"""Comparisons of methods on images."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +9,9 @@ from typing import Any
 
 from typing_extensions import Self
 
+from bayescl_lab._types import Values
 from bayescl_lab.compare.comparison import compared
 from bayescl_lab.compare.plan import Plan, with_values
-from bayescl_lab.compare.tuning import Values
-from bayescl_lab.images.datasets import known_data_sets
 from bayescl_lab.images.probes import PROBES
 from bayescl_lab.runs.images.encoder import own_encoder
 from bayescl_lab.runs.images.image_run import ImageRun, train_images
@@ -65,19 +63,3 @@ def compare_images(
     train = train_with_own_encoder if allows_own_encoder else train_images
     given = compared(methods, shared, seeds=seeds, tune=tune)
     return ImagePlan(**given, train=train, measures=PROBES)
-
-
-def recorded_hyperparameters(data: str, loss: str) -> dict[str, float]:
-    """Return the recorded hyper-parameters of a loss for a data set; empty if there are none.
-
-    ``results/<name>/settings.json`` has all scores and the commit.
-
-    Args:
-        data: Name of a data set, or path of a folder of images with that name.
-        loss: Name of a loss, or of a loss with a teacher.
-    """
-    name = Path(data).name
-    file = Path(__file__).with_name(f"{name}_choice.json")
-    if not file.is_file() or (data != name and name in known_data_sets()):
-        return {}
-    return dict(json.loads(file.read_text("utf-8"))["losses"].get(loss, {}))

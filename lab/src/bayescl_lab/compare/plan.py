@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from typing_extensions import Self
 
-from bayescl._checks import check_count
-from bayescl_lab.compare.tuning import Values, name_of
+from bayescl_lab._fields import Count, checked
+from bayescl_lab._types import Values
+from bayescl_lab.compare.tuning import name_of
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
 from bayescl_lab.runs.result import Result, Row, Score, Trial, Tuning
 from bayescl_lab.runs.run import RunStart
@@ -41,7 +42,7 @@ class Plan(Generic[Settings]):
         stages: Stages of tuning.
         tuning_seeds: Seeds of every tried setting, disjoint from ``seeds``.
         baselines: Plan of deterministic methods.
-        result: Result without scores, to be filled in.
+        remarks: Remarks for the reader of the result.
         measures: Measures to keep in the result. ``None`` for all.
         is_timed: Whether seconds are measured. Runs are then not parallel.
     """
@@ -53,7 +54,7 @@ class Plan(Generic[Settings]):
     stages: Sequence[Stage] = ()
     tuning_seeds: Sequence[int] = (TUNING_SEED,)
     baselines: Plan[Any] | None = None
-    result: Result = field(default_factory=Result)
+    remarks: Sequence[str] = ()
     measures: Sequence[str] | None = None
     is_timed: bool = False
 
@@ -106,23 +107,21 @@ class Plan(Generic[Settings]):
                 [results[self._run(name, seed)] for seed in self.seeds],
                 self.measures,
                 tuning=tuned.get(name, Tuning()),
-                keys=row.keys if (row := self.result.rows.get(name)) else {},
-                printed=row.printed if row else {},
             )
             for name in final
         }
         first = next(iter(results.values()))
         data: Any = {}
-        if not self.result.title:  # a table of the paper has several data sets
+        if len({run.data for run in results.values()}) == 1:
             data = {"data": first.data, "encoder": first.encoder, "sizes": first.sizes}
-        return replace(
-            self.result,
+        return Result(
             **data,
             part=first.part,
             rows=rows,
             seeds=len(self.seeds),
             criterion=_criterion(next(iter(rows.values())).scores) if tuned else "",
             baselines={} if self.baselines is None else self.baselines.perform(work).rows,
+            remarks=self.remarks,
         )
 
     def _tuned(self, work: Work) -> dict[str, Tuning]:
@@ -173,7 +172,7 @@ class Work:
     _known: dict[str, str] = field(default_factory=dict)
     _epochs: float = 0.0
 
-    def train(self, plan: Plan[Any], runs: Mapping[str, Any], part: str) -> dict[str, Result]:
+    def train(self, plan: Plan[Any], runs: Values, part: str) -> dict[str, Result]:
         """Train, resume or read runs; return their results by name."""
         same = {name: json.dumps(one.as_config(), default=str) for name, one in runs.items()}
         new = {}
@@ -203,7 +202,7 @@ class Work:
 
 def run_plans(
     kind: str,
-    request: Mapping[str, Any],
+    request: Values,
     plans: Sequence[Plan[Any]],
     out: Path,
     *,
@@ -230,7 +229,7 @@ def run_plans(
         ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
             holds other results.
     """
-    check_count("workers", workers, 1)
+    checked("workers", workers, Count)
     start = RunStart(out, kind, request, resume=resume)
     if start.results:
         return start.results
@@ -257,12 +256,12 @@ def _trial(name: str, values: Values) -> str:
     return f"{name}-{name_of(values)}"
 
 
-def _criterion(scores: Mapping[str, Any]) -> str:
+def _criterion(scores: Values) -> str:
     """Return the criterion of tuning in words."""
     return f"mean of {' and '.join(_chosen_by(scores))} on the validation part"
 
 
-def _chosen_by(scores: Mapping[str, Any]) -> Sequence[str]:
+def _chosen_by(scores: Values) -> Sequence[str]:
     """Return the measures that are averaged to the score of a run."""
     return next(names for names in _CRITERIA if set(names) <= scores.keys())
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from typing_extensions import Self
 
+from bayescl_lab._types import Values
 from bayescl_lab.compare.comparison import compared
 from bayescl_lab.compare.plan import Plan
-from bayescl_lab.compare.tuning import Values
 from bayescl_lab.ranking.ease import ease_left_out
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.parallel import Train
@@ -42,8 +42,8 @@ class RankingPlan(Plan[RankingSettings]):
         reason = ease_left_out(items)
         if reason is None or self.baselines is None or EASE_NAME not in self.baselines.methods:
             return self
-        result = replace(self.result, remarks=(*self.result.remarks, reason))
-        return replace(self, baselines=self.baselines.without(EASE_NAME), result=result)
+        baselines, remarks = self.baselines.without(EASE_NAME), (*self.remarks, reason)
+        return replace(self, baselines=baselines, remarks=remarks)
 
 
 def compare_ranking(

@@ -10,13 +10,20 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bayescl_lab.runs.losses import LOSSES, SHARE, SHARES, TEACHER
+from bayescl_lab._types import Config, Values
+from bayescl_lab.runs.losses import SHARE, TEACHER
 
 Grid = Mapping[str, Sequence[Any]]
 """Values to try by the name of a setting. All combinations are tried."""
 
-Values = Mapping[str, Any]
-"""Values of settings, including hyper-parameters of the loss."""
+WORTH_TRYING: Mapping[str, Sequence[float]] = {
+    "positive_share": (0.5, 0.1, 0.2, 1.0),
+    "tau_plus": (0.05, 0.2, 0.01),
+    "concentration": (0.1, 0.5, 0.25),
+    "alpha": (1.0, 0.8),
+    "beta": (0.5, 0.7, 0.6),
+}
+"""Values of each hyper-parameter to try, the most promising first."""
 
 
 def stages(
@@ -55,21 +62,20 @@ def other_values(loss: str, values: Values) -> list[dict[str, float]]:
     """Return other values of the positive share (with a teacher) and of each hyper-parameter.
 
     Example:
-        >>> other_values("info_nce_teacher", {"temperature": 0.5, "positive_share": 0.5})
+        >>> other_values("info_nce+teacher", {"temperature": 0.5, "positive_share": 0.5})
         [{'positive_share': 0.1}, {'positive_share': 0.2}, {'positive_share': 1.0}]
     """
-    shares = [share for share in SHARES if loss.endswith(TEACHER) and share != values[SHARE]]
-    others = [
-        [{name: value} for value in alternatives if value != values[name]]
-        for name, alternatives in LOSSES[loss.removesuffix(TEACHER)].alternatives.items()
-        if name in values
-    ]
-    rounds = itertools.zip_longest(*others)
+    others = {
+        name: [{name: value} for value in WORTH_TRYING.get(name, ()) if value != held]
+        for name, held in values.items()
+    }
+    shares = others.pop(SHARE, [])
+    rounds = itertools.zip_longest(*others.values())
     further = [change for changes in rounds for change in changes if change is not None]
-    return [*({SHARE: share} for share in shares), *further]
+    return [*(shares if loss.endswith(TEACHER) else ()), *further]
 
 
-def settings_of(grid: Grid) -> list[dict[str, Any]]:
+def settings_of(grid: Grid) -> list[Config]:
     """Return every combination of a grid.
 
     Example:

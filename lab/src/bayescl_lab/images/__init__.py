@@ -1,6 +1,6 @@
 """Contrastive learning on images: stores, views, encoders, SimCLR and frozen probes.
 
-Needs ``bayescl[images]``. Import from its modules. Importing this package does not import them, so
+Import from its modules. Importing this package does not import them, so
 reading a data set does not load the training loop.
 
 ==========================  =================================================================

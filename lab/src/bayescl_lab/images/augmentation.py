@@ -9,10 +9,10 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bayescl._types import Float, Tensor
 from bayescl_lab.images.encoders import Views
 from bayescl_lab.images.store import ImageStore, Pixels, copied_to
 

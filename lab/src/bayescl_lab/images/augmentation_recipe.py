@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 from torch.nn import functional as F
 from torchvision.transforms.v2.functional import rgb_to_grayscale
 
-from bayescl._types import Bool, Float, Int, Tensor
 from bayescl_lab.images.augmentation import Augmentation
 from bayescl_lab.images.encoders import Views
 from bayescl_lab.images.store import Pixels, copied_to

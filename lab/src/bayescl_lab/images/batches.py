@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
-from bayescl._types import Int, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.store import ImageStore, Pixels, copied_to
 

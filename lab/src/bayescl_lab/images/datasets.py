@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
-from bayescl._types import Bool, Tensor
-from bayescl_lab._arrays import array_names, read_array
+from bayescl_lab._arrays import UNKNOWN_WORDS, array_names, read_array
 from bayescl_lab.images.catalog import DIGITS
 from bayescl_lab.images.folder import load_folder
 from bayescl_lab.images.published import READERS, load_published
@@ -24,6 +26,7 @@ from bayescl_lab.images.subsets import (
     only_classes,
     stratified_split,
 )
+from bayescl_lab.images.table import unknown_words
 
 TRAIN_SHARE = 0.7  # share of each class for training when images are split
 
@@ -63,6 +66,7 @@ def load_images(
     classes: str | None = None,
     max_train_images: int | None = None,
     labels_per_class: int | None = None,
+    unknown: Sequence[str] = UNKNOWN_WORDS,
     **of_folder: Any,
 ) -> ImageParts:
     """Load a data set as training and evaluation images. The result is deterministic.
@@ -75,9 +79,11 @@ def load_images(
     Args:
         data: Known name (see :func:`known_data_sets`), folder of images (see
             :func:`~bayescl_lab.images.folder.find_images`), or path of an ``.npz`` file. The file
-            has ``images`` and optionally ``labels`` and ``domains``, one integer or word per image,
-            -1 or empty if unknown. A boolean ``is_train`` is False for test images. Without a test
-            part, 30 % of the labeled images of each class become the test part.
+            has ``images`` and optionally ``labels`` and ``domains``, one integer or word per image.
+            For the layout of the images, see
+            :func:`~bayescl_lab.images.store.store_from_arrays`; an array ``layout`` names it. A
+            boolean ``is_train`` is False for test images. Without a test part, 30 % of the labeled
+            images of each class become the test part.
         evaluate_on: Part to evaluate on, "test" or "validation".
         classes: Comma-separated names of classes. Labels are renumbered, and images without a label
             are left out. Default: all classes.
@@ -85,6 +91,7 @@ def load_images(
             Default: all.
         labels_per_class: Smallest number of labeled images of each class that stay in the training
             part when a part is split off. Default: 0.
+        unknown: Words in an ``.npz`` file that mean an unknown label or domain.
         **of_folder: Options of :func:`~bayescl_lab.images.folder.load_folder`.
 
     Raises:
@@ -98,7 +105,7 @@ def load_images(
         tensor([51, 49])
     """
     keep = labels_per_class or 0
-    stores, remarks = _load(data, keep, **of_folder)
+    stores, remarks = _load(data, keep, unknown, **of_folder)
     if classes is not None:
         class_names = stores[0].class_names
         if not class_names:
@@ -133,7 +140,9 @@ def load_images(
     return ImageParts(train, evaluation, remarks)
 
 
-def _load(data: str, keep: int, **of_folder: Any) -> tuple[Sequence[ImageStore], tuple[str, ...]]:
+def _load(
+    data: str, keep: int, unknown: Sequence[str], **of_folder: Any
+) -> tuple[Sequence[ImageStore], tuple[str, ...]]:
     """Load training images, test images if there are labels, and remarks."""
     folder = Path(data)
     if not folder.is_dir():
@@ -147,7 +156,7 @@ def _load(data: str, keep: int, **of_folder: Any) -> tuple[Sequence[ImageStore],
         return load_published(data), ()
     remarks: list[str] = []
     if data.endswith(".npz"):
-        store, is_test = _npz(folder)
+        store, is_test, remarks = _npz(folder, unknown)
     elif folder.is_dir():
         store, is_test, remarks = load_folder(folder, **of_folder)
     elif folder.is_file():
@@ -206,20 +215,37 @@ def _digits() -> tuple[ImageStore, ...]:
     return _split(store_from_arrays(bunch.images / 16, bunch.target, name=DIGITS.name))
 
 
-def _npz(path: Path) -> tuple[ImageStore, Bool[Tensor, " images"]]:
-    """Load arrays saved with ``numpy.savez``, and a mask of the test part."""
+def _npz(
+    path: Path, unknown: Sequence[str]
+) -> tuple[ImageStore, Bool[Tensor, " images"], list[str]]:
+    """Load arrays saved with ``numpy.savez``, a mask of the test part, and remarks."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
-    dimensions = {"images": (3, 4), "labels": (1,), "is_train": (1,), "domains": (1,)}
+    dimensions = {
+        "images": (3, 4),
+        "labels": (1,),
+        "is_train": (1,),
+        "domains": (1,),
+        "layout": (0,),
+    }
     names = array_names(path)
     if "images" not in names:
         raise ValueError(f"{path} lacks the array images")
     given = {name: allowed for name, allowed in dimensions.items() if name in names}
     arrays = {name: read_array(path, name, dimensions=given[name]) for name in given}
-    is_train = arrays.pop("is_train", None)
-    store = store_from_arrays(**arrays, name=path.name)
+    is_train, layout = arrays.pop("is_train", None), arrays.pop("layout", None)
+    store = store_from_arrays(
+        **arrays,
+        name=path.name,
+        layout=None if layout is None else str(layout),
+        unknown=unknown,
+    )
+    named = [arrays[name] for name in ("labels", "domains") if name in arrays]
+    words = (array.astype(str) for array in named if array.dtype.kind in "US")
+    counts = Counter(word for array in words for word in array[np.isin(array, unknown)].tolist())
+    remarks = [f"{path}: {line}" for line in unknown_words(counts)]
     if is_train is None:
-        return store, torch.zeros(len(store), dtype=torch.bool)
+        return store, torch.zeros(len(store), dtype=torch.bool), remarks
     if is_train.dtype != np.bool_ or len(is_train) != len(store):
         raise ValueError(
             f"{path}: is_train must hold one boolean per image, "
@@ -227,7 +253,7 @@ def _npz(path: Path) -> tuple[ImageStore, Bool[Tensor, " images"]]:
         )
     if is_train.all() or not is_train.any():
         raise ValueError(f"{path}: is_train must leave images for both parts")
-    return store, ~torch.from_numpy(is_train)
+    return store, ~torch.from_numpy(is_train), remarks
 
 
 def _split(store: ImageStore, keep: int = 0) -> tuple[ImageStore, ...]:

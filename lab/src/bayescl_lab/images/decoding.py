@@ -7,17 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from bayescl_lab._cores import usable_cores
-
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
-"""Suffixes of image files, in lower case. Other files are ignored."""
 
 LARGEST_KEPT, LARGEST_DEFAULT = 512, 224
 """Largest common size that is kept, and largest new size, in pixels, without a given size."""
@@ -32,6 +31,8 @@ Memory is allocated before missing pixels are detected.
 """
 
 _GRAY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
+_DEEP = frozenset(("PNG", "TIFF", "SGI"))  # formats that Pillow cuts to the high bytes of colors
+_DARK = 64  # high bytes of values of 14 bits
 _BLOCK = 64  # images per task of a thread
 
 _Task = TypeVar("_Task")
@@ -44,8 +45,19 @@ class Header(NamedTuple):
     width: int
     height: int
     is_gray: bool
-    is_deep: bool = False  # gray values of more than 8 bits
+    is_deep: bool = False  # values of more than 8 bits
+    has_alpha: bool = False
     pages: int = 1
+
+
+@cache
+def image_suffixes() -> frozenset[str]:
+    """Return the suffixes of all formats that Pillow opens, in lower case.
+
+    EPS is not among them: Pillow runs another program on such files.
+    """
+    known = Image.registered_extensions().items()
+    return frozenset(suffix for suffix, name in known if name in Image.OPEN and name != "EPS")
 
 
 def read_headers(files: Sequence[Path]) -> dict[Path, Header]:
@@ -83,10 +95,10 @@ def decode_into(
 ) -> Reasons:
     """Decode each file into its row of an array, and return the unreadable files.
 
-    An image of another size is scaled to cover the target and cropped at the center. Palettes and
-    CMYK are converted to RGB, and transparency is dropped. 16-bit gray values are scaled to 8 bits:
-    the two ``values`` become black and white. Only the first page is read. Rows of unreadable files
-    are undefined.
+    Pillow turns images upright and converts all color modes. An image of another size is scaled to
+    cover the target and cropped at the center. Transparency is dropped, and color profiles are not
+    applied. 16-bit values are scaled to 8 bits: the two ``values`` become black and white. Only the
+    first page is read. Rows of unreadable files are undefined.
     """
 
     def decode_row(row: int) -> None:
@@ -97,11 +109,11 @@ def decode_into(
 
 
 def value_range(files: Sequence[Path]) -> tuple[int, int]:
-    """Return the smallest and largest gray value of the readable 16-bit images."""
+    """Return the smallest and largest value of the readable 16-bit images."""
 
     def extremes(path: Path) -> tuple[int, int]:
         with _opened(path) as image:
-            values = _gray_values(image)
+            values = _deep_values(path, image)
             return int(values.min()), int(values.max())
 
     found = [it for it in _in_threads(extremes, files) if not isinstance(it, str)]
@@ -140,55 +152,74 @@ def _header(path: Path) -> Header:
     """Return size and color of an image."""
     with _opened(path) as image:
         width, height = image.size
-        if _orientation(image) >= 5:  # width and height swap when it is turned upright
+        # The method of PNG files would read the pixels. TIFF files have the upright size.
+        turn = Image.Image.getexif(image).get(ExifTags.Base.Orientation)
+        if turn in (5, 6, 7, 8) and image.format != "TIFF":
             width, height = height, width
         # Cameras add previews to JPEG files (MPO), which are not pages.
         pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
-        return Header(width, height, image.mode in _GRAY, image.mode.startswith("I"), pages)
+        is_gray, has_alpha = image.mode in _GRAY, image.has_transparency_data
+        return Header(width, height, is_gray, _is_deep(image), has_alpha, pages)
 
 
 def _decode(path: Path, shape: Sequence[int], values: tuple[int, int]) -> NDArray[np.uint8]:
     """Decode the pixels ``[channels, height, width]`` of one file."""
     channels, height, width = shape
     size = width, height
-    with _opened(path) as image:
+    with _opened(path) as file:
         # A JPEG may be decoded at a half or a quarter of its size, if that is enough.
-        image.draft(None, size)
-        if _orientation(image) != 1:
-            image = ImageOps.exif_transpose(image)
-        image = _with_channels(image, "L" if channels == 1 else "RGB", values)
-    if image.size != size:
-        image = ImageOps.fit(image, size, method=Image.Resampling.BICUBIC)
-    array = np.asarray(image, dtype=np.uint8)
+        file.draft(None, size)
+        image = _in_8_bits(path, file, values)
+        ImageOps.exif_transpose(image, in_place=True)
+        if image.mode == "P" and "transparency" in image.info:
+            image = image.convert("RGBA")
+        mode = "L" if channels == 1 else "RGB"
+        image = image if image.mode == mode else image.convert(mode)
+        if image.size != size:
+            image = ImageOps.fit(image, size, method=Image.Resampling.BICUBIC)
+        array = np.asarray(image, dtype=np.uint8)
     return array[None] if channels == 1 else array.transpose(2, 0, 1)
 
 
-def _with_channels(image: Image.Image, mode: str, values: tuple[int, int]) -> Image.Image:
-    """Read an image and convert it to 8 bits, gray or color."""
-    if image.mode.startswith("I"):  # 16 bits, which Pillow's own conversion would cut off at 255
-        black, white = values
-        scaled = (_gray_values(image) - black) * (255 / max(1, white - black))
-        image = Image.fromarray(scaled.clip(0, 255).round().astype(np.uint8))
-    elif image.mode == "F":
+def _is_deep(image: Image.Image) -> bool:
+    """Return whether an image has values of more than 8 bits."""
+    is_deep_color = image.format in _DEEP and ";16" in str(getattr(image, "tile", ""))
+    return is_deep_color or image.mode.startswith("I")
+
+
+def _in_8_bits(path: Path, image: Image.Image, values: tuple[int, int]) -> Image.Image:
+    """Read an image, with two values scaled to black and white if it has 16 bits."""
+    if image.mode == "F":
         raise ValueError("floating-point pixels are not supported")
-    elif image.mode == "P" and "transparency" in image.info:
-        image = image.convert("RGBA")
-    image.load()
-    return image if image.mode == mode else image.convert(mode)
+    if not _is_deep(image):
+        image.load()
+        return image
+    black, white = values
+    scaled = (_deep_values(path, image) - black) * (255 / max(1, white - black))
+    result = Image.fromarray(scaled.clip(0, 255).round().astype(np.uint8))
+    result.info = image.info  # with the orientation
+    return result
 
 
-def _gray_values(image: Image.Image) -> NDArray[np.int64]:
-    """Read the values of a 16-bit gray image."""
-    values = np.asarray(image).astype(np.int64)
+def _deep_values(path: Path, image: Image.Image) -> NDArray[np.int64]:
+    """Read the values of a 16-bit image, which Pillow's own conversion would cut off."""
+    if image.format == "PNG" and not image.mode.startswith("I"):
+        from torchvision.io import ImageReadMode, decode_png
+
+        content = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
+        colors = decode_png(content, ImageReadMode.UNCHANGED).permute(1, 2, 0).numpy()
+        image.load()  # the orientation may be in the last bytes
+        return np.asarray(colors[..., :3] if colors.shape[2] > 2 else colors[..., 0], np.int64)
+    if not image.mode.startswith("I"):
+        high = np.asarray(image.convert("RGB"), dtype=np.int64)
+        if high.max() < _DARK:
+            raise ValueError("colors of 16 bits with values below 16,384 are not supported")
+        return 257 * high
+    values: NDArray[np.int64] = np.asarray(image).astype(np.int64)
     if values.min() < 0 or values.max() > 65535:
         raise ValueError("32-bit pixels are not supported")
-    return values
-
-
-def _orientation(image: Image.Image) -> int:
-    """Return the EXIF orientation, 1 to 8; 1 if upright."""
-    value = image.getexif().get(ExifTags.Base.Orientation, 1) if "exif" in image.info else 1
-    return value if value in range(1, 9) else 1
+    white_is_0 = getattr(image, "tag_v2", {}).get(ExifTags.Base.PhotometricInterpretation) == 0
+    return 65535 - values if white_is_0 else values
 
 
 def _reason(error: Exception) -> str:

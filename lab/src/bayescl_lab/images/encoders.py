@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 import torchvision
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 from torchvision.ops import Conv2dNormActivation
-
-from bayescl._types import Float, Tensor
 
 Views = Float[Tensor, "images channels height width"]
 """Images with values around [0, 1], or normalized images."""

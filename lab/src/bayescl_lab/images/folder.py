@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Bool
+from torch import Tensor
 
-from bayescl._types import Bool, Tensor
 from bayescl_lab._cores import usable_memory
 from bayescl_lab.images.decoding import (
-    SUFFIXES,
     common_shape,
     decode_into,
+    image_suffixes,
     read_headers,
     value_range,
 )
@@ -38,7 +41,7 @@ _SOURCE = re.compile(
 
 
 class ImageFile(NamedTuple):
-    """Image file with the name of its class folder, if it has one."""
+    """Image file with the name of its class folder, if it has one. Names are valid text."""
 
     path: Path
     name: str  # relative to the folder of the data set
@@ -70,8 +73,11 @@ def load_folder(
         All images, a mask of the test part, and one line for each kind of skipped or changed image.
     """
     has_labels = table is not None and "label" in table.columns
-    files = find_images(folder, flat=has_labels)
+    files, others = find_images(folder, flat=has_labels)
     rows, remarks = ({}, []) if table is None else table.matched([file.name for file in files])
+    if others:
+        count = f"{len(others)} file{'s' * (len(others) > 1)} not read"
+        remarks.append(f"{folder}: {count}: {_by_suffix(others)}")
     pixels, left_out, values, more = _decoded(files, image_size, values)
     readable = [number for number, file in enumerate(files) if file.name not in left_out]
     kept = [files[number] for number in readable]
@@ -91,10 +97,11 @@ def load_folder(
         pixels,
         np.where(labels == UNLABELED_FOLDER, "", labels),
         np.array(known["domain"]),
-        name=folder.resolve().name,
+        name=_text(Path(folder.resolve().name)),
         rows=None if len(kept) == len(files) else torch.tensor(readable),
         ids=np.array([file.name for file in kept]),
         values=values,
+        unknown=("",),
     )
     is_by_folder = folders == "classes" and not has_labels and len(store.class_names) > 1
     if is_by_folder and all(map(_SOURCE.fullmatch, store.class_names)):
@@ -123,17 +130,25 @@ def part_folders(folder: Path) -> list[Path]:
     return [train, *(test for test in tests if test.is_dir())][:2]
 
 
-def find_images(folder: Path, *, flat: bool = False) -> list[ImageFile]:
+def find_images(folder: Path, *, flat: bool = False) -> tuple[list[ImageFile], list[Path]]:
     """Find the image files of a folder and of its test part, if it has one.
 
     The folder has one subfolder of images per class, or images without subfolders, or a folder
     ``train`` and optionally ``test`` (or ``val``) with this structure. A folder ``unlabeled``
-    beside class folders has images of unknown class. Hidden files and other files are skipped. With
-    ``flat``, images may be both in folders and beside them.
+    beside class folders has images of unknown class. Hidden files are skipped. With ``flat``,
+    images may be both in folders and beside them.
+
+    Returns:
+        The images, and other files. Images have the suffix of a format that Pillow opens.
     """
-    files = []
+    files, others = [], []
     for number, part in enumerate(part_folders(folder)):
-        paths = {path: path.relative_to(part).parts for path in _image_paths(part)}
+        paths = {}
+        for path in _visible_files(part):
+            if path.suffix.lower() in image_suffixes():
+                paths[path] = path.relative_to(part).parts
+            else:
+                others.append(path)
         ordered = sorted(paths, key=lambda path: (paths[path][0], str(path)))
         loose = [path.name for path in ordered if path.parent == part]
         if loose and len(loose) < len(paths) and not flat:
@@ -143,15 +158,30 @@ def find_images(folder: Path, *, flat: bool = False) -> list[ImageFile]:
                 f"and beside them ({loose[0]}, ...)"
             )
         if not paths:
-            raise ValueError(f"{part} holds no images ({', '.join(SUFFIXES)})")
+            has = f", only {_by_suffix(others)}" if others else ""
+            raise ValueError(f"{part} holds no images{has}")
         for path in ordered:
-            name = path.relative_to(folder).as_posix()
-            files.append(ImageFile(path, name, number == 1, [*paths[path][:-1], ""][0]))
-    return files
+            name, place = _text(path.relative_to(folder)), Path([*paths[path][:-1], ""][0])
+            files.append(ImageFile(path, name, number == 1, _text(place)))
+    return files, others
 
 
-def _image_paths(part: Path) -> Iterator[Path]:
-    """Yield the image files below a folder."""
+def _text(path: Path) -> str:
+    """Return a path as text in composed form (NFC). Bytes that are not UTF-8 are escaped."""
+    text = os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
+    return "" if text == "." else unicodedata.normalize("NFC", text)
+
+
+def _by_suffix(paths: Sequence[Path]) -> str:
+    """Count files by their suffix, and name an example of the most frequent one."""
+    counts = Counter(path.suffix.lower() for path in paths).most_common()
+    example = next(path for path in paths if path.suffix.lower() == counts[0][0])
+    shown = ", ".join(f"{suffix or 'no suffix'} ({count})" for suffix, count in counts[:8])
+    return f"{shown}, such as {_text(Path(example.parent.name, example.name))}"
+
+
+def _visible_files(part: Path) -> Iterator[Path]:
+    """Yield the files below a folder."""
 
     def refuse(error: OSError) -> None:  # instead of treating an unreadable subfolder as empty
         raise ValueError(f"cannot read {part}: {error.strerror or error}")
@@ -161,8 +191,8 @@ def _image_paths(part: Path) -> Iterator[Path]:
         # Class folders may be links. Links inside them may form cycles, and are skipped.
         below = (here / name for name in folders if _is_visible(name))
         folders[:] = [it.name for it in below if here == part or not it.is_symlink()]
-        images = (here / it for it in names if _is_visible(it) and it.lower().endswith(SUFFIXES))
-        yield from (path for path in images if path.is_file())
+        paths = (here / name for name in names if _is_visible(name))
+        yield from (path for path in paths if path.is_file())
 
 
 def _is_visible(name: str) -> bool:
@@ -201,9 +231,11 @@ def _decoded(
     pages = {file.name: headers[file.path].pages for file in files if file.path in headers}
     if several := [f"{name} ({count} pages)" for name, count in pages.items() if count > 1]:
         remarks.append(f"only the first page is read of {len(several)} files: {listed(several)}")
+    if clear := sum(header.has_alpha for header in headers.values()):
+        remarks.append(f"the transparency of {clear} images is dropped")
     if values is not None:
         remarks.append(
-            f"{len(deep)} gray images of 16 bits: values from {values[0]} to {values[1]} "
+            f"{len(deep)} images of 16 bits: values from {values[0]} to {values[1]} "
             "become 0 to 255 (--value-range LOW,HIGH to change)"
         )
     return torch.from_numpy(pixels), left_out, values, remarks

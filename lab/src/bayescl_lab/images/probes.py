@@ -12,10 +12,10 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import nn
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bayescl._types import Float, Int, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 
 if TYPE_CHECKING:
@@ -58,11 +58,12 @@ def run_probes(
     skipped for at most five classes. Images without a label are ignored.
 
     Args:
-        model: Module that maps uint8 images to features. The paper's protocol also uses its
-            augmentation.
+        model: Module that maps uint8 images to features. The augmented linear probe also uses
+            its augmentation.
         parts: Labeled images to train the probes on, and images to evaluate on.
         draws: Number of draws of each few-label probe.
-        linear_protocol: "fast" for cached features, or "paper" for :func:`augmented_linear_probe`.
+        linear_protocol: "fast" for cached features, or "augmented" for
+            :func:`augmented_linear_probe`.
 
     Returns:
         Accuracy by probe, in [0, 1]. ``<probe>_spread`` is the standard deviation over the draws of
@@ -135,11 +136,8 @@ def augmented_linear_probe(
 
     In every epoch, each training image passes once through the frozen encoder in ``eval()`` mode,
     as a view drawn by the model's own augmentation. The layer is trained by Adam with weight decay
-    1e-6 and evaluated after the last epoch on plain images. The authors report the best epoch on
-    the test images instead, which cannot be lower.
-
-    The authors use a learning rate of 1e-2 for STL10. The seed determines the initial weights, the
-    order of images and their views.
+    1e-6 and evaluated after the last epoch on unaugmented images. The seed determines the initial
+    weights, the order of images and their views.
     """
     with _eval_mode(model):
         features = extract_features(model, evaluation)
@@ -218,8 +216,7 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
 def linear_probe(data: ProbeData) -> dict[str, float]:
     """Compute the accuracy of a linear classifier trained on all training labels.
 
-    The classifier is a deterministic softmax regression on standardized features. The paper's
-    protocol is :func:`augmented_linear_probe`.
+    The classifier is a deterministic softmax regression on standardized features.
     """
     train_features, features = data.standardized()
     fit = softmax_regressions(

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import lightning.pytorch as pl
 import torch
+from jaxtyping import Float
 from lightning.pytorch.utilities.types import OptimizerLRScheduler
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from bayescl._types import Float, Tensor
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.augmentation import Augmentation
 from bayescl_lab.images.batches import ImageBatch
@@ -29,9 +29,9 @@ class SimCLR(pl.LightningModule):
     Each view is encoded in a call of its own, so batch normalization uses statistics of one view.
     All randomness is derived from (``seed``, epoch, step).
 
-    With a ``positive_share`` below 1, the loss has a teacher: embeddings of the images without
+    With ``embeds_images``, the teacher of the loss are embeddings of the images without
     augmentation, computed by the same network in the same mode, without gradient. They do not
-    change the running statistics of batch normalization. A ``teacher`` in ``known`` replaces them.
+    change the running statistics of batch normalization.
 
     On several devices, each has its part of every batch, and the loss must gather.
 
@@ -46,6 +46,7 @@ class SimCLR(pl.LightningModule):
         learning_rate: Initial learning rate. It decreases to 0 by a cosine schedule.
         weight_decay: Weight decay of Adam.
         total_steps: Number of steps of the whole run, for the cosine schedule.
+        embeds_images: Whether embeddings of the images without augmentation are the teacher.
         channels_last: Whether to use the channels-last memory format, which is faster in half
             precision.
         seed: Seed of the run.
@@ -62,6 +63,7 @@ class SimCLR(pl.LightningModule):
         learning_rate: float,
         weight_decay: float = 1e-6,
         total_steps: int,
+        embeds_images: bool = False,
         channels_last: bool = False,
         seed: int,
     ) -> None:
@@ -74,6 +76,7 @@ class SimCLR(pl.LightningModule):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.total_steps = total_steps
+        self.embeds_images = embeds_images
         self.channels_last = channels_last
         self.seed = seed
         self.captured: Embed | None = None
@@ -106,10 +109,8 @@ class SimCLR(pl.LightningModule):
         for name in ("groups", "labels"):
             if getattr(self.loss, f"needs_{name}", False):
                 known[name] = batch.labels
-        share = getattr(self.loss, "positive_share", None)
-        is_own_teacher = share is not None and share < 1 and "teacher" not in known
         embed = self.embed if self.captured is None else self.captured
-        view_1, view_2, *teacher = embed(batch.images, batch_idx, is_own_teacher)
+        view_1, view_2, *teacher = embed(batch.images, batch_idx, self.embeds_images)
         if teacher:
             (known["teacher"],) = teacher
         value: Tensor = self.loss(view_1, view_2, **known)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Int, UInt8
 from numpy.typing import NDArray
+from torch import Tensor
 
-from bayescl._types import Int, Tensor
-from bayescl_lab._arrays import numbered
+from bayescl_lab._arrays import UNKNOWN_WORDS, numbered
 
 UNLABELED = -1  # the label of an image of unknown class
+_CHANNELS = (1, 3, 4)  # usual numbers of channels
+_LAYOUTS = ("channels-first", "channels-last")
 
 Pixels = UInt8[Tensor, "images channels height width"]
 """Images with values from 0 to 255."""
@@ -118,16 +121,21 @@ def store_from_arrays(
     *,
     domains: NDArray[np.generic] | None = None,
     name: str = "arrays",
+    layout: str | None = None,
+    unknown: Sequence[str] = UNKNOWN_WORDS,
 ) -> ImageStore:
     """Create an image store from arrays of images and labels, after checking them.
 
     Args:
-        images: ``[images, height, width]`` or ``[images, channels, height, width]``. Integers from
-            0 to 255, or floating-point numbers from 0 to 1.
-        labels: Integer or word per image; -1, NaN or an empty word if unknown. They become the
-            names of classes. Default: all unknown.
+        images: ``[images, height, width]``, ``[images, channels, height, width]`` or ``[images,
+            height, width, channels]``. Integers from 0 to 255, or floating-point numbers from 0
+            to 1.
+        labels: Integer or word per image. They become the names of classes. Default: all unknown.
         domains: Domain of each image, such as its batch or device, in the same form.
         name: Name of the images in tables and messages.
+        layout: "channels-first" or "channels-last". Default: the channels are the axis of 1, 3 or
+            4, or else the smaller one of the second and the last axis.
+        unknown: Words that mean unknown; see :func:`~bayescl_lab._arrays.numbered`.
 
     Example:
         >>> import numpy as np
@@ -138,13 +146,31 @@ def store_from_arrays(
     images = np.asarray(images)
     if images.ndim == 3:
         images = images[:, None]
-    if images.ndim != 4:
+    elif images.ndim != 4:
         raise ValueError(
             f"{name}: images must have shape [images, height, width] or "
             f"[images, channels, height, width], got {list(images.shape)}"
         )
+    elif _has_channels_last(images, name, layout):
+        images = images.transpose(0, 3, 1, 2)
+    pixels = torch.from_numpy(np.ascontiguousarray(_as_bytes(images, name)))
+    return labeled_store(pixels, labels, domains, name=name, unknown=unknown)
 
-    return labeled_store(torch.from_numpy(_as_bytes(images, name)), labels, domains, name=name)
+
+def _has_channels_last(images: NDArray[np.generic], name: str, layout: str | None) -> bool:
+    """Return whether the last axis holds the channels; see :func:`store_from_arrays`."""
+    if layout is not None:
+        if layout not in _LAYOUTS:
+            raise ValueError(f"{name}: layout must be one of {', '.join(_LAYOUTS)}, got {layout!r}")
+        return layout == _LAYOUTS[1]
+    first, last = images.shape[1], images.shape[3]
+    usual = (first in _CHANNELS, last in _CHANNELS)
+    if usual == (True, True) or (usual == (False, False) and first == last):
+        raise ValueError(
+            f"{name}: images of shape {list(images.shape)} may have their channels first or last: "
+            f"add an array 'layout', which holds {' or '.join(map(repr, _LAYOUTS))}"
+        )
+    return usual[1] or (not usual[0] and last < first)
 
 
 def labeled_store(
@@ -156,20 +182,20 @@ def labeled_store(
     rows: Int[Tensor, " images"] | None = None,
     ids: NDArray[np.str_] | None = None,
     values: tuple[int, int] | None = None,
+    unknown: Sequence[str] = UNKNOWN_WORDS,
 ) -> ImageStore:
     """Create an image store with numbered labels and domains; see :func:`store_from_arrays`."""
     count = len(pixels if rows is None else rows)
-    unknown = np.full(count, UNLABELED)
     numbers = []
     for what, given in (("labels", labels), ("domains", domains)):
-        named = unknown if given is None else np.asarray(given)
+        named = np.full(count, "") if given is None else np.asarray(given)
         if named.shape != (count,):
             raise ValueError(
                 f"{name}: {what} must hold one value per image, "
                 f"got {count} images and {what} of shape {list(named.shape)}"
             )
         try:
-            codes, names = numbered(named)
+            codes, names = numbered(named, ("", *unknown))
         except ValueError as error:
             raise ValueError(f"{name}: {what} {error}") from None
         numbers.append((torch.from_numpy(codes), names))

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
-from bayescl._types import Int, Tensor
 from bayescl_lab.images.store import ImageStore
 
 SEED = 0  # seed of splits and subsets, independent of the seed of a run

@@ -6,13 +6,15 @@ are not given are found by their names, which are compared by letters and digits
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from bayescl_lab._tables import open_table, plain_name
+from bayescl_lab._arrays import UNKNOWN_WORDS
+from bayescl_lab._tables import open_table, plain_name, plain_values, whole_numbers
 
 _NAMES = {
     "file": "file filename filepath path image imagefile imagename imagepath img imageid",
@@ -24,9 +26,6 @@ _NAMES = {
 
 _NAMED = 3  # names that a remark lists
 
-_UNKNOWN = ("", "-1", "nan", "none", "null", "na", "n/a")
-"""Values of an unknown label or domain, in lower case."""
-
 
 @dataclass(frozen=True)
 class ImageTable:
@@ -35,12 +34,14 @@ class ImageTable:
     Attributes:
         path: Path of the table.
         columns: Name of the column of each kind: "file", and optionally "label" and "domain".
-        rows: Values of each row, by kind.
+        rows: Values of each row, by kind. Empty if unknown.
+        unknown: Number of labels and domains with each word that means unknown.
     """
 
     path: Path
     columns: dict[str, str]
     rows: list[dict[str, str]]
+    unknown: Counter[str]
 
     @classmethod
     def read(
@@ -50,6 +51,7 @@ class ImageTable:
         file_column: str | None = None,
         label_column: str | None = None,
         domain_column: str | None = None,
+        unknown: Sequence[str] = UNKNOWN_WORDS,
     ) -> ImageTable:
         """Read a table; raise ``ValueError`` if it cannot be read or a column is missing."""
         table = open_table(path)
@@ -71,12 +73,21 @@ class ImageTable:
         if (wide := frame.filter(pl.col("surplus").is_not_null())).height:
             line = f"{path}, {table.unit} {wide['line'][0]}"
             raise ValueError(f"{line}: there are more values than in the first line")
-        values = (_values(frame[kind]) for kind in columns)
+        words: Counter[str] = Counter()
+        values = []
+        for kind in columns:
+            try:
+                text = plain_values(frame[kind]).cast(pl.String).fill_null("")
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from None
+            text = text.str.normalize("NFC")
+            if kind != "file":
+                words.update(text.filter(text.is_in(unknown)).to_list())
+                text = text.set(text.is_in(unknown), None)
+            whole = whole_numbers(text)  # 1 and 1.0 are one class
+            values.append((text if whole is None else whole.cast(pl.String)).fill_null(""))
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
-        for row in rows:
-            for kind in set(row) - {"file"}:
-                row[kind] = "" if row[kind].casefold() in _UNKNOWN else row[kind]
-        return cls(path, columns, rows)
+        return cls(path, columns, rows, words)
 
     def matched(self, names: Sequence[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
         """Return the row of each file, and remarks on the columns and on missing rows.
@@ -111,6 +122,7 @@ class ImageTable:
             )
         kinds = (f"{kind}s from {name!r}" for kind, name in self.columns.items())
         remarks = [f"{self.path}: {', '.join(kinds)}"]
+        remarks += (f"{self.path}: {line}" for line in unknown_words(self.unknown))
         if missing:
             count = f"{len(missing)} of {len(self.rows)} rows"
             remarks.append(f"{self.path}: {count} match no image, or several: {listed(missing)}")
@@ -125,18 +137,14 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
+def unknown_words(counts: Mapping[str, int]) -> list[str]:
+    """Return a remark on words that were read as unknown."""
+    shown = [f"{word!r} ({count})" for word, count in counts.items() if word]
+    words = f"words that mean unknown: {', '.join(shown)} (--unknown to change)"
+    return [words] if shown else []
+
+
 def _ends(path: str) -> Iterator[str]:
     """Return a path with all, fewer and no leading folders."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     return ("/".join(parts[begin:]) for begin in range(len(parts)))
-
-
-def _values(column: pl.Series) -> list[str]:
-    """Convert values to stripped text, empty for missing values."""
-    if column.dtype.is_float():
-        # Whole numbers beside missing ones are often stored as floating-point numbers.
-        column = column.fill_nan(None)
-        whole = column.cast(pl.Int64, strict=False)
-        column = whole if (whole == column).all() else column
-    text: list[str] = column.cast(pl.String).fill_null("").str.strip_chars().to_list()
-    return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bayescl_lab._arrays import array_names, numbered, read_array, unreadable
+from bayescl_lab._arrays import UNKNOWN_WORDS, array_names, numbered, read_array, unreadable
 from bayescl_lab._files import UnreadableError
 
 Array = NDArray[Any]
@@ -49,13 +49,16 @@ def is_embedding_file(path: Path) -> bool:
     return path.is_file() or (path.suffix in _SUFFIXES and not path.is_dir())
 
 
-def read_embeddings(path: Path, **chosen: str | None) -> EmbeddingArrays:
+def read_embeddings(
+    path: Path, *, unknown: Sequence[str] = UNKNOWN_WORDS, **chosen: str | None
+) -> EmbeddingArrays:
     """Read embeddings and their metadata.
 
     Args:
         path: File of type .npy, .npz or .parquet.
+        unknown: Words that mean unknown; see :func:`~bayescl_lab._arrays.numbered`.
         **chosen: Names of the arrays of ``labels``, ``groups`` and ``domains``, which hold integers
-            or words. -1, NaN and empty words are unknown. Default: one of several common names.
+            or words. Default: one of several common names.
 
     Raises:
         ValueError: if the file is missing, cannot be read, lacks an array or holds objects.
@@ -83,7 +86,7 @@ def read_embeddings(path: Path, **chosen: str | None) -> EmbeddingArrays:
     except Exception as error:
         raise unreadable(path, error) from None
     codes = arrays.keys() & {"labels", "groups", "domains"}
-    known: dict[str, Any] = {role: _codes(path, role, arrays[role]) for role in codes}
+    known: dict[str, Any] = {role: _codes(path, role, arrays[role], unknown) for role in codes}
     if "second_view" in arrays:
         known["second_view"] = _numbers(path, "second_view", arrays["second_view"])
     if "output" in arrays:
@@ -120,10 +123,10 @@ def _numbers(path: Path, role: str, array: Array) -> Array:
     return np.array(array, dtype=np.float32 if array.dtype.itemsize <= 4 else np.float64)
 
 
-def _codes(path: Path, role: str, array: Array) -> Array | None:
+def _codes(path: Path, role: str, array: Array, unknown: Sequence[str]) -> Array | None:
     """Convert codes to integers, -1 if unknown; return ``None`` if all are unknown."""
     try:
-        codes, names = numbered(array)
+        codes, names = numbered(array, unknown)
     except ValueError as error:
         raise ValueError(f"{path}: {role} {error}") from None
     return codes if names else None

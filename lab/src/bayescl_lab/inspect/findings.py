@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Any
 
 import numpy as np
 import torch
 
 from bayescl.functional import unit_vectors
+from bayescl_lab._types import Config
 from bayescl_lab.inspect.files import EmbeddingArrays
 from bayescl_lab.inspect.measures import EmbeddingDiagnosis
 
@@ -133,7 +133,7 @@ class Advice:
         is_small = is_reliable and (found.false_negatives or 0.0) >= _MANY
         return 0.2 if is_small and not self.has_nuisance else 0.5
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Config:
         """Return plain values for a file."""
         names = ("loss", "pass_on", "share", "copied")
         return {"reason": self.reason.name.lower()} | {name: getattr(self, name) for name in names}

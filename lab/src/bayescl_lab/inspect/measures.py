@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
-from bayescl._checks import check_count, check_labels, check_shape
-from bayescl._types import Float, Int, Tensor
 from bayescl.estimation import measured_alpha, tau_plus_of_labels
 from bayescl.functional import unit_vectors
+from bayescl_lab._fields import at_least, checked
+from bayescl_lab._types import Config
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,7 +100,7 @@ class EmbeddingDiagnosis:
         """Number of false negatives of an anchor in a batch; ``None`` without labels."""
         return None if self.tau_plus is None else self.tau_plus * self.candidates
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Config:
         """Return plain values for a file."""
         similarity = {name: counts.tolist() for name, counts in self.similarity.items()}
         own = {"false_negatives": self.false_negatives, "similarity": similarity}
@@ -151,12 +153,15 @@ def diagnose_embeddings(
     See Also:
         ``bayescl inspect FILE``: the same for files, as one HTML page.
     """
-    check_count("batch_size", batch_size, 2)
+    checked("batch_size", batch_size, Annotated[int, at_least(2)])
     first = _rows("embeddings", embeddings)
     if len(first) < 4:
         raise ValueError(f"embeddings must have at least 4 rows, got {len(first)}")
     second = first if second_view is None else _rows("second_view", second_view)
-    check_shape("second_view", second, first.shape)
+    if second.shape != first.shape:
+        raise ValueError(
+            f"second_view must have shape {list(first.shape)}, got {list(second.shape)}"
+        )
     classes, ids, nuisance = (
         None if codes is None else _codes(name, codes, len(first))
         for name, codes in (("labels", labels), ("groups", groups), ("domains", domains))
@@ -203,7 +208,8 @@ def diagnose_embeddings(
 def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "items dim"]:
     """Convert embeddings to a float32 matrix of unit vectors; raise on invalid ones."""
     tensor = torch.as_tensor(values).detach().cpu()
-    check_shape(name, tensor, ("items", "dim"))
+    if tensor.ndim != 2:
+        raise ValueError(f"{name} must have shape [items, dim], got {list(tensor.shape)}")
     if tensor.dtype == torch.bool or tensor.is_complex():
         raise ValueError(f"{name} must hold real numbers, got {tensor.dtype}")
     if tensor.shape[1] == 0:
@@ -221,7 +227,12 @@ def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "ite
 def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " items"]:
     """Check labels, groups or domains: one integer per item."""
     tensor = torch.as_tensor(codes).detach().cpu()
-    check_labels(name, tensor, (items,))
+    if tensor.is_floating_point() or tensor.is_complex():
+        raise ValueError(f"{name} must hold integers, got {tensor.dtype}")
+    if tensor.shape != (items,):
+        raise ValueError(f"{name} must have shape [{items}], got {list(tensor.shape)}")
+    if (tensor < -1).any():
+        raise ValueError(f"{name} must be at least -1, which means unknown, got {tensor.min():d}")
     return tensor.long()
 
 

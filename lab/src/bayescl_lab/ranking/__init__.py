@@ -1,6 +1,6 @@
 """Contrastive recommenders: interactions, encoders, candidates, baselines and full rankings.
 
-Needs ``bayescl[ranking]``. Import from its modules. Importing this package does not import them, so
+Import from its modules. Importing this package does not import them, so
 reading a data set does not load the training loop.
 
 =============================  ==============================================================

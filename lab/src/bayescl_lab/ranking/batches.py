@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
-from bayescl._checks import check_count
-from bayescl._types import Int, Tensor
+from bayescl_lab._fields import Count, checked
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
 
@@ -60,11 +61,11 @@ class UserBatches:
         self.starts = torch.from_numpy(train.matrix.indptr).long().to(device)
         self.items = torch.from_numpy(train.matrix.indices).long().to(device)
         self.users = self.starts.diff().nonzero()[:, 0]
-        size = check_count("number of users with items", len(self.users), 1)
+        size = checked("number of users with items", len(self.users), Count)
         if batch_size is None:
             batch_size = min(max(size // 32, 32), 256)
-        self.batches = -(-size // check_count("batch_size", batch_size, 1))
-        if size // self.batches < check_count("num_ranks", num_ranks, 1):
+        self.batches = -(-size // checked("batch_size", batch_size, Count))
+        if size // self.batches < checked("num_ranks", num_ranks, Count):
             raise ValueError(
                 "every batch must hold a user for each device, got batches of "
                 f"{size // self.batches} for {num_ranks} devices"

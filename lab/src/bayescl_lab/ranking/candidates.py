@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
-from bayescl._checks import check_count
-from bayescl._types import Bool, Float, Int, Tensor
 from bayescl.losses import ContrastiveLoss
+from bayescl_lab._fields import Count, checked
+from bayescl_lab._types import Config
 from bayescl_lab.ranking.batches import UserBatch
 from bayescl_lab.ranking.encoders import Encoder
 
@@ -32,7 +34,7 @@ class DrawnCandidates:
 
     def __init__(self, num_items: int, count: int) -> None:
         self.num_items = num_items
-        self.count = min(check_count("count", count, 1), num_items)
+        self.count = min(checked("count", count, Count), num_items)
 
     def choose(
         self, batch: UserBatch, *, seed: int
@@ -63,7 +65,7 @@ class DrawnCandidates:
             batch: Users of this process.
             seed: Seed of the draw, the same on all processes.
         """
-        options: dict[str, Any] = {"anchor_of": batch.anchor_of}
+        options: Config = {"anchor_of": batch.anchor_of}
         if self.count == self.num_items:
             users, items = encoder.embed(batch.users)
             rows: tuple[Tensor, ...] = (users, batch.items, items)

@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, field, fields, make_dataclass
-from typing import Any, Literal
+from dataclasses import asdict, fields
+from typing import Literal
 
 from pydantic import FiniteFloat
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import CountOr0
+from bayescl_lab._types import Config
 
-Split = Literal["per-user", "last", "time", "given", "author", "none"]
+Split = Literal["per-user", "last", "time", "given", "none"]
 """Kinds of splits."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """Options for reading a table of users and items.
+
+    Attributes:
+        user_column: Column of users in a table. Default: guessed (user, user_id, userId, ...).
+        item_column: Column of items in a table. Default: guessed (item, item_id, movieId, ...).
+        separator: Column separator of a table. Default: detected.
+        encoding: Encoding of a text table, such as latin-1. Default: UTF-8.
+        quote: Meaning of double quotes around values: double (they enclose the value) or none (they
+            are ordinary characters). Default: detected.
+        no_header: Whether the first line of a table is an interaction. Columns are then named 1, 2
+            and so on. By default they are user, item, rating and timestamp, in this order.
+        skip_bad_rows: Skip and count rows of a table with missing or invalid values.
+        allow_null_ids: Keep ids such as NULL, nan and None, which otherwise count as missing.
+    """
+
+    user_column: str | None = None
+    item_column: str | None = None
+    separator: str | None = None
+    encoding: str | None = None
+    quote: Literal["double", "none"] | None = None
+    no_header: bool = False
+    skip_bad_rows: bool = False
+    allow_null_ids: bool = False
+
+
 _OF_TABLES = (
-    *("user_column", "item_column", "rating_column", "timestamp_column"),
-    *("separator", "encoding", "no_header", "date_format", "skip_bad_rows", "allow_null_ids"),
-    *("sum_ratings", "test_data"),
+    *(field.name for field in fields(TableOptions)),
+    *("rating_column", "timestamp_column", "date_format", "sum_ratings", "test_data"),
 )
 """Options that files of a fixed format do not need."""
 
 
 @dataclass(frozen=True)
-class RankingData:
+class RankingData(TableOptions):
     """Data set and options for reading it.
 
     Attributes:
@@ -30,24 +58,16 @@ class RankingData:
             Parquet; text also as .gz), or of a folder with LightGCN's train.txt and test.txt.
         split: How the test part is chosen: per-user (a random fifth of each user's interactions),
             last (each user's latest interaction), time (the latest fifth of all interactions),
-            given, author (ml-100k), or none, which trains on all interactions without evaluation.
+            given, or none, which trains on all interactions without evaluation.
             Default: given if the files have a test part, else per-user.
         split_seed: Seed of random splits.
-        user_column: Column of users in a table. Default: guessed (user, user_id, userId, ...).
-        item_column: Column of items in a table. Default: guessed (item, item_id, movieId, ...).
         rating_column: Column of ratings in a table. Default: guessed if ratings are used.
         timestamp_column: Column of times in a table. Default: guessed if times are used.
         min_rating: Lowest rating that counts. Default: all count.
         sum_ratings: Add up the ratings of each user and item before min_rating applies, for example
             quantities with negative returns. Pairs with a sum of at most 0 are left out.
-        separator: Column separator of a table. Default: detected.
-        encoding: Encoding of a text table, such as latin-1. Default: UTF-8.
-        no_header: Whether the first line of a table is an interaction. Columns are then named 1, 2
-            and so on. By default they are user, item, rating and timestamp, in this order.
         date_format: Order of day and month in a table's times, dmy or mdy, or a pattern such as "%d
             %b %Y". Default: detected from the values.
-        skip_bad_rows: Skip and count rows of a table with missing or invalid values.
-        allow_null_ids: Keep ids such as NULL, nan and None, which otherwise count as missing.
         test_data: Second table, with the test part.
 
     Raises:
@@ -57,18 +77,11 @@ class RankingData:
     data: str = "ml-100k"
     split: Split | None = None
     split_seed: CountOr0 = 0
-    user_column: str | None = None
-    item_column: str | None = None
     rating_column: str | None = None
     timestamp_column: str | None = None
     min_rating: FiniteFloat | None = None
     sum_ratings: bool = False
-    separator: str | None = None
-    encoding: str | None = None
-    no_header: bool = False
     date_format: str | None = None
-    skip_bad_rows: bool = False
-    allow_null_ids: bool = False
     test_data: str | None = None
 
     @property
@@ -94,32 +107,12 @@ class RankingData:
         """Name of the data set in tables."""
         return self.data if self.split is None else f"{self.data}, {self.split} split"
 
-    def as_config(self) -> dict[str, Any]:
+    def as_config(self) -> Config:
         """Return the options as plain values."""
         return asdict(self)
 
     @classmethod
-    def taken_from(cls, values: dict[str, Any]) -> RankingData:
+    def pop_from(cls, values: Config) -> RankingData:
         """Remove these options from a run's settings."""
         names = [field.name for field in fields(cls)]
         return cls(**{name: values.pop(name) for name in names if name in values})
-
-
-_OF_ALL_TABLES = (
-    *("user_column", "item_column", "separator", "encoding", "no_header"),
-    *("skip_bad_rows", "allow_null_ids"),
-)
-TableOptions: Any = dataclass(
-    make_dataclass(
-        "TableOptions",
-        [
-            (option.name, option.type, field(default=option.default))
-            for option in fields(RankingData)
-            if option.name in _OF_ALL_TABLES
-        ],
-        frozen=True,
-        namespace={"__doc__": RankingData.__doc__, "__module__": __name__},
-    ),
-    frozen=True,
-)
-"""Options of :class:`RankingData` for reading any table."""

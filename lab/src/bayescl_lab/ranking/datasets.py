@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bayescl._checks import check_choice
 from bayescl_lab._downloads import data_folder, verify_file
+from bayescl_lab._fields import check_choice
 from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import PUBLISHED, required_folder
 from bayescl_lab.ranking.data import RankingData
@@ -14,11 +14,9 @@ from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import RankingParts, in_words
 from bayescl_lab.ranking.readers.formats import recognized
 from bayescl_lab.ranking.readers.table import RawInteractions, opened_table, read_tables
-from bayescl_lab.ranking.splits import split_interactions
+from bayescl_lab.ranking.splits import split_interactions, tied_users
 
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.1
-_AUTHOR_SPLIT = "author-split"
-"""Subfolder of MovieLens-100k with the split of the paper's first author."""
 
 
 def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -> RankingParts:
@@ -57,9 +55,9 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
     check_choice("evaluate_on", evaluate_on, ("test", "validation"))
     settings = RankingData(data, **options)
     split = settings.split
-    raw = _author_split(data) if split == "author" else read_interactions(settings)
+    raw = read_interactions(settings)
     given = raw.test is not None
-    if given and split not in (None, "given", "none", "author"):
+    if given and split not in (None, "given", "none"):
         raise ValueError(f"{data} comes with a test part: split must be 'given', got {split!r}")
     if split == "given" and not given:
         raise ValueError(f"{data} comes without a test part: split cannot be 'given'")
@@ -73,6 +71,8 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
             raise ValueError(f"{data}: every user has every item, so nothing is left to rank")
         return RankingParts(everything, everything.subset(slice(0)), evaluate_on, report)
     kind, seed = "per-user" if given or split is None else split, settings.split_seed
+    if kind == "last" and (ties := tied_users(train)):
+        report = {**report, "users whose last items have equal times (drawn at random)": ties}
     if test is None:
         train, test = split_interactions(train, kind, share=_TEST_SHARE, seed=seed)
     if evaluate_on == "test":
@@ -117,21 +117,6 @@ def guessed_columns(options: RankingData) -> dict[str, str]:
         for kind, name in columns.items()
         if getattr(options, f"{kind}_column") is None and name != kind
     }
-
-
-def _author_split(data: str) -> RawInteractions:
-    """Read the split of the paper's first author: tables of user, item and rating."""
-    if data != "ml-100k":
-        raise ValueError(f"split 'author' exists only for ml-100k, got {data}")
-    folder = data_folder() / data / _AUTHOR_SPLIT
-    train, test = folder / "train.csv", folder / "test.csv"
-    if not (train.is_file() and test.is_file()):
-        raise ValueError(
-            f"split 'author' needs {train} and test.csv beside it, with columns user, item and "
-            "rating, as in the repositories of the paper's first author (github.com/liubin06)"
-        )
-    columns = RankingData(data, user_column="user", item_column="item", rating_column="rating")
-    return read_tables(train, test, columns, name="ml-100k, author split")
 
 
 def verify_interactions(name: str) -> list[str]:

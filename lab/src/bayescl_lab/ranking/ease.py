@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 from scipy import linalg
+from torch import Tensor
 
-from bayescl._checks import check_positive
-from bayescl._types import Float, Int, Tensor
+from bayescl_lab._fields import Positive, checked
 from bayescl_lab.ranking.interactions import Interactions
 
 MOST_ITEMS = 10_000
@@ -43,7 +44,7 @@ class EASE:
     """
 
     def __init__(self, train: Interactions, regularization: float = 300.0) -> None:
-        check_positive("regularization", regularization)
+        checked("regularization", regularization, Positive)
         if reason := ease_left_out(train.num_items):
             raise ValueError(reason)
         self.num_users, self.num_items = train.num_users, train.num_items

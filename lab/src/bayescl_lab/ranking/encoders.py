@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bayescl._checks import check_choice, check_count
-from bayescl._ops.similarity import unit_vectors
-from bayescl._types import Float, Int, Tensor
+from bayescl.functional import unit_vectors
+from bayescl_lab._fields import Count, CountOr0, check_choice, checked
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.propagation import MeanOverLayers, normalized_graph, propagated
 from bayescl_lab.ranking.scorers import EmbeddingScorer
@@ -45,7 +45,7 @@ class Encoder(nn.Module, ABC):
         super().__init__()
         self.train_part = train
         self.num_users, self.num_items = train.num_users, train.num_items
-        self.dim = check_count("dim", dim, 1)
+        self.dim = checked("dim", dim, Count)
         self.user_table = nn.Parameter(torch.randn(self.num_users, dim) * _INITIAL_SCALE)
         self.item_table = nn.Parameter(torch.randn(self.num_items, dim) * _INITIAL_SCALE)
 
@@ -141,7 +141,7 @@ class LightGCN(Encoder):
 
     def __init__(self, train: Interactions, dim: int = 64, *, layers: int = 2) -> None:
         super().__init__(train, dim)
-        self.layers = check_count("layers", layers, 0)
+        self.layers = checked("layers", layers, CountOr0)
         self.register_buffer("graph", normalized_graph(train), persistent=False)
 
     def users_and_items(self) -> tuple[Float[Tensor, "users dim"], Float[Tensor, "items dim"]]:

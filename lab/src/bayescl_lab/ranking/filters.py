@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from bayescl_lab._types import Ids
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.readers.table import RawInteractions, common_ids
 
@@ -93,7 +93,7 @@ def _summed(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.group_by("user", "item", maintain_order=True).agg(values)
 
 
-def _numbered(columns: list[pl.Series]) -> tuple[NDArray[Any], list[NDArray[np.int64]]]:
+def _numbered(columns: list[pl.Series]) -> tuple[Ids, list[NDArray[np.int64]]]:
     """Return the sorted ids of several columns, and each column as indices of these ids."""
     together = pl.concat(columns)
     if together.dtype != pl.Int64:

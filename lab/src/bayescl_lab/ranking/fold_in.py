@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
-from bayescl._ops.similarity import unit_vectors
-from bayescl._types import Float, Int, Tensor
+from bayescl.functional import unit_vectors
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 

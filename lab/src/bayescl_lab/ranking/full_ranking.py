@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
-from bayescl._checks import check_count
-from bayescl._types import Float, Int, Tensor
+from bayescl_lab._fields import Count, checked
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import Scorer
 
@@ -59,7 +60,7 @@ def full_ranking(
         tensor([[1],
                 [0]])
     """
-    k = min(check_count("k", k, 1), scorer.num_items)
+    k = min(checked("k", k, Count), scorer.num_items)
     block_size = max(1, _BLOCK_SCORES // scorer.num_items)
     shape = (scorer.num_users, scorer.num_items)
     if seen is not None and seen.matrix.shape != shape:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from scipy.sparse import csr_array
+from torch import Tensor
 
-from bayescl._checks import check_count, check_positive
-from bayescl._types import Float, Tensor
+from bayescl_lab._fields import Count, Positive, checked
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import EmbeddingScorer
@@ -70,11 +71,11 @@ class IALS(EmbeddingScorer):
         epochs: int = 16,
         seed: int = 0,
     ) -> None:
-        check_count("dim", dim, 1)
-        check_count("epochs", epochs, 1)
+        checked("dim", dim, Count)
+        checked("epochs", epochs, Count)
         penalty = {
-            "regularization": check_positive("regularization", regularization),
-            "unobserved_weight": check_positive("unobserved_weight", unobserved_weight),
+            "regularization": checked("regularization", regularization, Positive),
+            "unobserved_weight": checked("unobserved_weight", unobserved_weight, Positive),
         }
         generator = torch.Generator().manual_seed(derived_seed(seed, Purpose.WEIGHTS))
         users = torch.randn(train.num_users, dim, generator=generator) * _INITIAL_LENGTH / dim**0.5

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
 from torch.nn import functional as F
 
 from bayescl import ContrastiveLoss
-from bayescl._types import CandidateMask, PerAnchor, PositiveLogits, UnlabeledLogits
 
 
 def bpr_loss(
-    positive: PositiveLogits, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None = None
-) -> PerAnchor:
+    positive: Float[Tensor, " anchors"],
+    unlabeled: Float[Tensor, "anchors candidates"],
+    *,
+    valid: Bool[Tensor, "anchors candidates"] | None = None,
+) -> Float[Tensor, " anchors"]:
     """Compute the mean logistic loss of each positive against its candidates, or 0."""
     terms = F.softplus(unlabeled - positive[:, None])
     if valid is None:

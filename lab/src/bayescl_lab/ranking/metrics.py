@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
-from bayescl._checks import check_count
-from bayescl._types import Bool, Float, Int, Tensor
+from bayescl_lab._fields import Count, checked
 from bayescl_lab.ranking.full_ranking import TopItems, full_ranking
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.scorers import Scorer, ServedScorer
@@ -72,7 +73,7 @@ def evaluate_ranking(
     if len(judged) == 0:
         return Evaluation(0, users_left_out=left_out)
     served = ServedScorer(scorer, parts.train)
-    deepest = max(check_count("k", k, 1) for k in ks)
+    deepest = max(checked("k", k, Count) for k in ks)
     top = full_ranking(served, deepest, seen=parts.train, users=judged)
 
     def evaluation(rows: Bool[Tensor, " users"]) -> Evaluation:

@@ -6,10 +6,11 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from jaxtyping import Float
+from torch import Tensor
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from bayescl._checks import check_positive
-from bayescl._types import Float, Tensor
+from bayescl_lab._fields import Positive, checked
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import UserBatch
 from bayescl_lab.ranking.candidates import DrawnCandidates
@@ -54,7 +55,7 @@ class RankingModule(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.encoder, self.loss, self.candidates = encoder, loss, candidates
-        self.learning_rate = check_positive("learning_rate", learning_rate)
+        self.learning_rate = checked("learning_rate", learning_rate, Positive)
         self.weight_decay, self.total_steps = weight_decay, total_steps
         self.propagate, self.item_norm_exponent = propagate, item_norm_exponent
         self.seed = seed

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from scipy.sparse import block_array, csr_array, diags_array
+from torch import Tensor
 from torch.nn import functional as F
 
-from bayescl._ops.similarity import unit_vectors
-from bayescl._types import Float, Tensor
+from bayescl.functional import unit_vectors
 from bayescl_lab.ranking.interactions import Interactions
 
 

@@ -6,8 +6,9 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
-from bayescl._types import Float, Int, Tensor
 from bayescl_lab.ranking.interactions import Interactions
 
 

@@ -6,12 +6,13 @@ methods.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from bayescl._checks import check_choice, check_interval
+from bayescl_lab._fields import check_choice, checked
 from bayescl_lab.ranking.interactions import Interactions
 
 
@@ -24,8 +25,8 @@ def split_interactions(
     ``per-user``   at random from each user, ``share`` of the user's interactions rounded to
                    whole ones (halves up). Users with too few interactions keep all of them in
                    training: up to 2 interactions at a share of 0.2, up to 4 at 0.1
-    ``last``       by time, the last interaction of every user who has at least two; of
-                   equal times the last column of the matrix; ``share`` is ignored
+    ``last``       by time, the last interaction of every user who has at least two, drawn at
+                   random among equal times; ``share`` is ignored
     ``time``       by time, the latest of all, regardless of users: as close to ``share`` as
                    possible without dividing equal times
     =============  ============================================================================
@@ -52,14 +53,15 @@ def split_interactions(
         ([8.0, 8.0, 8.0], [2.0, 2.0, 2.0])
     """
     check_choice("split", kind, ("per-user", "last", "time"))
-    check_interval("share", share, 0.0, 1.0, open_low=True, open_high=True)
+    checked("share", share, Annotated[float, Field(gt=0, lt=1)])
+    order = np.random.default_rng([seed, draw]).permutation(interactions.num_interactions)
     if kind == "last":
-        held_out = _last(interactions, _times(interactions))
+        latest, _ = _last_two(interactions, order)
+        held_out = np.zeros(len(order), dtype=bool)
+        held_out[latest] = True
     elif kind == "time":
         held_out = _latest(_times(interactions), share)
     else:
-        generator = np.random.default_rng([seed, draw])
-        order = generator.permutation(interactions.num_interactions)
         held_out = _first_of_users(interactions, order, share)
     if not held_out.any() or held_out.all():
         raise ValueError(
@@ -99,13 +101,21 @@ def _latest(times: NDArray[Any], share: float) -> NDArray[np.bool_]:
     return latest
 
 
-def _last(interactions: Interactions, times: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return the latest entry of each user with at least two entries."""
-    per_user = np.diff(interactions.matrix.indptr)
-    starts = interactions.matrix.indptr[:-1][per_user > 0]
-    latest = np.maximum.reduceat(times, starts)
-    is_latest = times == np.repeat(latest, per_user[per_user > 0])
-    entries = np.where(is_latest, np.arange(len(is_latest)), -1)
-    held_out = np.zeros(len(entries), dtype=bool)
-    held_out[np.maximum.reduceat(entries, starts)[per_user[per_user > 0] > 1]] = True
-    return held_out
+def tied_users(interactions: Interactions) -> int:
+    """Count users whose last two interactions have equal times."""
+    times, order = _times(interactions), np.arange(interactions.num_interactions)
+    latest, second = _last_two(interactions, order)
+    return int((times[latest] == times[second]).sum())
+
+
+def _last_two(
+    interactions: Interactions, order: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the last and the second last entry of each user with at least two entries.
+
+    Equal times are sorted by an order of all entries.
+    """
+    users, _ = interactions.pairs()
+    by_time = np.lexsort((order, _times(interactions), users))
+    ends = interactions.matrix.indptr[1:][np.diff(interactions.matrix.indptr) > 1]
+    return by_time[ends - 1], by_time[ends - 2]

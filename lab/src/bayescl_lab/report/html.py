@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from jinja2 import TemplateError
 from markupsafe import Markup, escape
 
 from bayescl_lab._files import UnreadableError
+from bayescl_lab._types import Values
 from bayescl_lab.report.results import (
     is_run,
     read_results,
@@ -27,7 +27,6 @@ from bayescl_lab.runs.result import Result
 
 _CAPTIONS = {
     "comparison": "Every loss; a dot is a seed, a bar the mean over seeds.",
-    "ranking": "Metrics by loss and baseline.",
 }
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError)
 
@@ -45,8 +44,8 @@ class Section:
     tables: Sequence[Table] = ()
     findings: Sequence[str] = ()
     pictures: Sequence[tuple[str, bytes]] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    origin: Mapping[str, Any] = field(default_factory=dict)
+    settings: Values = field(default_factory=dict)
+    origin: Values = field(default_factory=dict)
     scores: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -54,7 +53,7 @@ def report_page(folders: Sequence[Path]) -> str:
     """Make a page with settings, tables, figures, pictures and provenance.
 
     Args:
-        folders: Folders of runs, finished or not, of comparisons, or of the ranking table.
+        folders: Folders of runs, finished or not, or of comparisons.
 
     Returns:
         Self-contained HTML. Content of files is escaped.
@@ -106,7 +105,7 @@ def section_of(folder: Path) -> Section:
 def _results_section(
     name: str, results: Sequence[Result], pictures: Sequence[tuple[str, bytes]]
 ) -> Section:
-    """Return the section of a run, of a comparison, or of tables of the paper."""
+    """Return the section of a run, of a comparison, or of several results."""
     first = results[0]
     tables = [scores_table(result) for result in results]
     if len(results) > 1:
@@ -117,8 +116,7 @@ def _results_section(
         ]
     section = Section(result_title(first), (), tables, (), pictures, first.settings, first.origin)
     if len(results) > 1:
-        section.title = "The paper's tables"
-    if first.title:
+        section.title = name
         remarks = (remark for result in results for remark in remarks_of(result))
         section.findings = list(dict.fromkeys(remarks))
     elif is_run(first):
@@ -127,7 +125,7 @@ def _results_section(
         section.lead = [f"Run `{name}`{words}.", *sentences]
         record = dict(tables[0].records[0]) if tables[0].records else {}
         section.scores = dict([*record.items()][1:])
-    elif len(results) == 1:
+    else:
         section.findings = comparison_verdict(first)
         section.lead = [] if first.baselines else [paragraph("what_was_run", first)]
     return section

@@ -1,4 +1,4 @@
-"""Titles, tables and Markdown of comparisons and of the paper's tables."""
+"""Titles, tables and Markdown of runs and comparisons."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from pathlib import Path
 
 from scipy import stats
 
-from bayescl_lab.paper.ranking.printed import METRICS, MISPRINTS, PUBLISHED
-from bayescl_lab.paper.ranking.printed import PAPER as PRINTED
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.interactions import in_words
 from bayescl_lab.report.tables import (
     FEW_IMAGES,
     Table,
     as_markdown,
-    counted,
     data_title,
     difference_text,
     loss_title,
@@ -24,7 +21,7 @@ from bayescl_lab.report.tables import (
     score_text,
 )
 from bayescl_lab.runs.losses import BASELINE, ORACLE
-from bayescl_lab.runs.result import SECONDS, SPREAD, Printed, Result, Score, is_percent
+from bayescl_lab.runs.result import SPREAD, Result, is_percent
 
 _HEADLINES = ("few_label_1", "few_label_5", "knn", "linear", "ndcg@20", "recall@20")
 """Measures for figures, differences and verdicts. The first available ones are used."""
@@ -36,15 +33,12 @@ def read_results(folder: Path) -> list[Result]:
 
 
 def result_title(result: Result) -> str:
-    """Return the title of a table, a run or a comparison."""
-    if result.title:
-        return result.title
+    """Return the title of a run or a comparison."""
     if is_run(result):
         return f"{loss_title(*result.rows)} on {data_title(result.data)}"
     if result.encoder not in ENCODERS:
         return f"{len(result.rows)} losses on {data_title(result.data)}"
-    split = ", LightGCN's split" if result.data in PUBLISHED else ""
-    return f"{result.data}{split}, {ENCODERS[result.encoder].title}"
+    return f"{result.data}, {ENCODERS[result.encoder].title}"
 
 
 def is_run(result: Result) -> bool:
@@ -68,25 +62,14 @@ def page_measures(result: Result) -> list[str]:
     return [one for one in result.measures if is_percent(one) or one in ranks]
 
 
-def printed_figure(result: Result, name: str, measure: str) -> Printed | None:
-    """Return the paper's value for a method, if it has this data set and split."""
-    place = (result.data.partition(",")[0], result.encoder, name)
-    if is_run(result) or result.data in PUBLISHED or place not in PRINTED:
-        return result.rows[name].printed.get(measure) if name in result.rows else None
-    value = PRINTED[place].get(measure)
-    note = "misprint" if (*place, measure) in MISPRINTS else ""
-    return None if value is None else Printed(value, note=note)
-
-
 def scores_table(result: Result, measures: Sequence[str] = ()) -> Table:
     """Return a table with a row per method and baseline, and a column per measure.
 
-    The paper's values are in parentheses, with references ``[1]``, ``[2]``, ... to notes on errors
-    in them. Comparisons have a column of differences to InfoNCE in one measure, paired by seed.
+    Comparisons have a column of differences to InfoNCE in one measure, paired by seed.
     With an oracle, the last column is the share of its gap that is closed.
     """
     measures, few = measures or page_measures(result), result.few
-    differences, notes, records = result.differences(), list[str](), list[dict[str, str]]()
+    differences, note, records = result.differences(), "", list[dict[str, str]]()
     is_whole = {BASELINE, ORACLE} <= result.rows.keys()
     images = result.sizes.get(result.part)
     for name, row in result.every.items():
@@ -94,22 +77,12 @@ def scores_table(result: Result, measures: Sequence[str] = ()) -> Table:
             continue
         count = f" ({result.sizes[name]})" if name in result.groups else ""
         column = "" if result.baselines else "loss"
-        record = dict(row.keys) or {column: f"{loss_title(name)}{count}"}
+        record = {column: f"{loss_title(name)}{count}"}
         for measure in measures:
-            if measure not in row.scores:
-                continue
-            text = score_text(row.scores[measure], measure, images)
-            if printed := printed_figure(result, name, measure):
-                form = "g" if is_percent(measure) else ".4f"
-                shown = Score(printed.value, printed.spread).text(form).removeprefix("0")
-                if len(printed.note) > len("misprint"):
-                    notes.append(f"[{len(notes) + 1}] {printed.note}.")
-                    shown += f" [{len(notes)}]"
-                elif printed.note:
-                    shown += f", {printed.note}"
-                text += f" ({shown})"
-            record[measure_title(measure)] = text
-        if differences and not row.keys:
+            if measure in row.scores:
+                text = score_text(row.scores[measure], measure, images)
+                record[measure_title(measure)] = text
+        if differences:
             measure = headlines(result)[0]
             above = differences.get(name, {}).get(measure)
             text = "" if above is None else difference_text(above, measure)
@@ -121,36 +94,19 @@ def scores_table(result: Result, measures: Sequence[str] = ()) -> Table:
                 "-" if share is None else f"{100 * share:.0f} %" for share in shares
             )
         records.append(record)
-    for name, published in (PUBLISHED.get(result.data, {}) if result.criterion else {}).items():
-        figures = {
-            measure_title(one): score_text(Score(value), one) for one, value in published.items()
-        }
-        records.append({"": f"*published: {name}*", **figures})
-    if differences and not result.title and result.seeds > 1:
+    if differences and result.seeds > 1:
         by_chance = 2 * stats.t.sf(2, result.seeds - 1)
-        notes.append(
+        note = (
             f"Bold differences are at least two standard errors from 0. With {result.seeds} seeds, "
             f"chance alone gives one in {100 * by_chance:.0f} of 100 cases."
         )
-    return Table(
-        records,
-        about(result),
-        " ".join(notes),
-        numeric=not next(iter(result.rows.values())).keys,
-    )
+    return Table(records, about(result), note)
 
 
 def about(result: Result) -> str:
     """Describe the values in a table."""
-    if result.title:
-        measures = "Accuracy in percent" if result.measures != [SECONDS] else "Seconds"
-        return (
-            f"{measures}, mean ± {SPREAD} ({counted(result.seeds, 'seed')}); in parentheses what "
-            "the paper prints, if it can be compared."
-        )
     if not all(map(is_percent, result.measures)):
-        is_printed = any(printed_figure(result, name, "ndcg@20") for name in result.rows)
-        return paragraph("about_cell", result, result.data in PUBLISHED, is_printed)
+        return paragraph("about_interactions", result)
     images, count = result.sizes.get(result.part), ""
     if images is not None and images < FEW_IMAGES:
         count = f" ({images} images, 95 % intervals in parentheses)"
@@ -165,12 +121,17 @@ def about(result: Result) -> str:
 def results_markdown(results: Sequence[Result]) -> str:
     """Format all results as Markdown, with headings, tables and remarks."""
     return "\n".join(
-        as_markdown(
-            f"### {result_title(result)}",
-            scores_table(result, METRICS if result.baselines else ()),
-            paragraph("tuned", result) if result.criterion else "",
-            "\n".join(f"- {remark}" for remark in remarks_of(result)),
+        section_markdown(
+            result_title(result),
+            scores_table(result, result.measures if result.baselines else ()),
+            result,
         )
-        + "\n"
         for result in results
     )
+
+
+def section_markdown(title: str, table: Table, result: Result) -> str:
+    """Format the table of a result as Markdown, with a heading and remarks."""
+    remarks = "\n".join(f"- {remark}" for remark in remarks_of(result))
+    tuned = paragraph("tuned", result) if result.criterion else ""
+    return as_markdown(f"### {title}", table, tuned, remarks) + "\n"

@@ -12,11 +12,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, select_autoescape
 from scipy import stats
 
-from bayescl_lab._figures import NEUTRAL
+from bayescl_lab._figures import LOSS_COLORS, NEUTRAL
 from bayescl_lab.images.probes import probe_title
 from bayescl_lab.runs.losses import LOSSES, TEACHER
 from bayescl_lab.runs.ranking import baselines
-from bayescl_lab.runs.result import SECONDS, Score, is_percent
+from bayescl_lab.runs.result import Score, is_percent
 
 FEW_IMAGES = 200
 """Number of images below which an accuracy has a confidence interval."""
@@ -115,8 +115,6 @@ def paragraph(name: str, *values: object) -> str:
 
 def score_text(score: Score, measure: str, images: int | None = None) -> str:
     """Format a score. Accuracies are in percent, with an interval if there are few images."""
-    if measure == SECONDS:
-        return score.text(".2f")
     if is_percent(measure) and images is not None and images < FEW_IMAGES:
         right = stats.binomtest(round(score.mean * images), images)
         interval = right.proportion_ci(method="wilson")  # of 95 %
@@ -165,7 +163,7 @@ def loss_title(name: str) -> str:
     """Return the title of a loss, with or without a teacher, or of a baseline.
 
     Example:
-        >>> loss_title("info_nce_teacher")
+        >>> loss_title("info_nce+teacher")
         'InfoNCE + teacher'
     """
     row = LOSSES.get(name.removesuffix(TEACHER))
@@ -176,8 +174,7 @@ def loss_title(name: str) -> str:
 
 def loss_color(name: str) -> str:
     """Return the color of a loss in figures, or the color of reference lines."""
-    row = LOSSES.get(name.removesuffix(TEACHER))
-    return NEUTRAL if row is None else row.color
+    return LOSS_COLORS.get(name.removesuffix(TEACHER), NEUTRAL)
 
 
 def measure_title(name: str) -> str:
@@ -187,7 +184,5 @@ def measure_title(name: str) -> str:
         >>> measure_title("ndcg@20"), measure_title("few_label_5"), measure_title("linear_top5")
         ('NDCG@20', '5 labels/class', 'linear, top 5')
     """
-    if name == SECONDS:
-        return "seconds per epoch"
     metric, at, k = name.partition("@")
     return f"{_SHORT.get(metric, metric)}@{k}" if at else probe_title(name)

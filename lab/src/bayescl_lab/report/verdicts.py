@@ -15,7 +15,7 @@ from bayescl_lab.report.tables import (
     measure_title,
     paragraph,
 )
-from bayescl_lab.runs.losses import SHARE, TEACHER
+from bayescl_lab.runs.losses import SHARE
 from bayescl_lab.runs.result import Result, is_percent, needs_labels
 
 
@@ -23,7 +23,7 @@ def comparison_verdict(result: Result) -> list[str]:
     """Summarize which losses are better than InfoNCE, and recommend a next step.
 
     Args:
-        result: Comparison on images or of recommenders, or a cell of the ranking table.
+        result: Comparison on images or of recommenders.
 
     Returns:
         Sentences that name every loss. Without InfoNCE, losses are compared with the first one.
@@ -73,4 +73,4 @@ def _next_step(result: Result, above: Sequence[str]) -> str:
         )
     share = result.rows[above[0]].settings.get(SHARE)
     option = "" if share is None else f" --positive-share {share:g}"
-    return f"train with --loss {above[0].removesuffix(TEACHER)}{option}."
+    return f"train with --loss {above[0]}{option}."

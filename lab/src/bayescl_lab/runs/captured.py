@@ -12,9 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from bayescl._types import Tensor
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.simclr import SimCLR
 from bayescl_lab.images.store import Pixels

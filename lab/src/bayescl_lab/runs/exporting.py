@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from bayescl._checks import check_choice
+from bayescl_lab._fields import check_choice
 from bayescl_lab._files import open_atomically, staged_folder
 from bayescl_lab.runs.folder import RunFolder, check_vacant, write_json
 from bayescl_lab.runs.ranking.serving import Recommender

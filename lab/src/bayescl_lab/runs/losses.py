@@ -1,4 +1,4 @@
-"""The table of losses for runs, commands, tables and figures.
+"""Losses of runs by name, with their hyper-parameters.
 
 A new loss needs a module in :mod:`bayescl.losses` and a row of :data:`LOSSES`. The names and types
 of its hyper-parameters are read from its class.
@@ -7,15 +7,13 @@ of its hyper-parameters are read from its class.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar
 
-from torch import nn
 from typing_extensions import Self
 
-from bayescl._checks import check_choice
 from bayescl.losses import (
     BayesianContrastiveLoss,
     ContrastiveLoss,
@@ -25,8 +23,12 @@ from bayescl.losses import (
     OracleContrastiveLoss,
     SupervisedContrastiveLoss,
 )
-from bayescl_lab._figures import NEUTRAL
+from bayescl_lab._fields import check_choice
+from bayescl_lab._types import Config
 from bayescl_lab.ranking.losses import BPRLoss
+
+Number = float | int | None
+"""Value of a hyper-parameter. ``None`` is the default."""
 
 
 @dataclass(frozen=True)
@@ -35,107 +37,108 @@ class LossRow:
 
     Attributes:
         title: Name of the loss in tables and figures.
-        color: Color of the loss in figures.
-        images: Class of the loss in runs on images. ``None`` if it is not available.
-        ranking: Class of the loss in runs on interactions. ``None`` if it is not available.
+        views: Class of the loss for two views of each item. ``None`` if it is not available.
+        ranking: Class of the loss for recommenders. ``None`` if it is not available.
     """
 
     title: str
-    color: str
-    images: type[ContrastiveLoss] | None = None
-    ranking: type[nn.Module] | None = None
+    views: type[ContrastiveLoss] | None = None
+    ranking: type[ContrastiveLoss] | None = None
+
+    @property
+    def loss_class(self) -> type[ContrastiveLoss]:
+        """Class of the loss, for views if there is one."""
+        return self.views or self.ranking or ContrastiveLoss
 
     @property
     def needs_labels(self) -> bool:
         """Whether the loss is an oracle, which needs labels."""
-        return self.images is not None and (self.images.needs_groups or self.images.needs_labels)
+        return self.loss_class.needs_groups or self.loss_class.needs_labels
 
     @cached_property
     def hyperparameters(self) -> Mapping[str, type]:
         """Names and types (``float`` or ``int``) of hyper-parameters that runs may vary."""
-        made: Any = self.images or self.ranking
-        names = ("temperature", *getattr(made, "hyperparameters", ()))
-        # The similarity sets minimum_similarity; runs on images set positive_share.
-        others, built = ("minimum_similarity", "positive_share"), made()
-        return {name: type(getattr(built, name)) for name in names if name not in others}
-
-    @property
-    def alternatives(self) -> Mapping[str, Sequence[float]]:
-        """Values of each hyper-parameter for a search, from the class of the loss."""
-        made: Any = self.images or self.ranking
-        held = {name: inspect.getattr_static(made, name, None) for name in self.hyperparameters}
-        return {name: getattr(one, "worth_trying", ()) for name, one in held.items()}
+        default = self.loss_class()
+        # The similarity sets minimum_similarity; runs on views set positive_share.
+        others = ("minimum_similarity", "positive_share")
+        names = ("temperature", *self.loss_class.hyperparameters)
+        return {name: type(getattr(default, name)) for name in names if name not in others}
 
 
 LOSSES: dict[str, LossRow] = {
-    "info_nce": LossRow("InfoNCE", NEUTRAL, InfoNCELoss, InfoNCELoss),
-    "debiased": LossRow("debiased", "#2a7fb8", DebiasedContrastiveLoss, DebiasedContrastiveLoss),
-    "hard": LossRow("hard", "#b8722a", HardContrastiveLoss, HardContrastiveLoss),
-    "bayesian": LossRow("Bayesian", "#c0392b", BayesianContrastiveLoss, BayesianContrastiveLoss),
-    "oracle": LossRow("oracle", "#2e8b57", images=OracleContrastiveLoss),
-    "supervised": LossRow("SupCon", "#1b5e3a", images=SupervisedContrastiveLoss),
-    "bpr": LossRow("BPR", "#7d5ba6", ranking=BPRLoss),
+    "info_nce": LossRow("InfoNCE", InfoNCELoss, InfoNCELoss),
+    "debiased": LossRow("debiased", DebiasedContrastiveLoss, DebiasedContrastiveLoss),
+    "hard": LossRow("hard", HardContrastiveLoss, HardContrastiveLoss),
+    "bayesian": LossRow("Bayesian", BayesianContrastiveLoss, BayesianContrastiveLoss),
+    "oracle": LossRow("oracle", views=OracleContrastiveLoss),
+    "supervised": LossRow("SupCon", views=SupervisedContrastiveLoss),
+    "bpr": LossRow("BPR", ranking=BPRLoss),
 }
 """All losses by name, in the order of tables."""
 
 BASELINE, ORACLE = "info_nce", "oracle"
 """Names of the baseline of differences and the oracle."""
 
-TEACHER = "_teacher"
-"""Suffix of the names of losses with a teacher, such as ``info_nce_teacher``."""
+TEACHER = "+teacher"
+"""Suffix of the names of losses with a teacher, such as ``info_nce+teacher``."""
 
 SHARE = "positive_share"
-"""Setting of runs on images that turns the teacher off at 1."""
+"""Setting of runs on views: the share of the target for the other view."""
 
-SHARES = (0.5, 0.1, 0.2, 1.0)
-"""Values of this setting that tuning tries for a method with a teacher, the default first."""
-
-IMAGE_METHODS = (
-    *("info_nce", "debiased", "hard", "bayesian", "info_nce_teacher", "bayesian_teacher"),
+VIEW_METHODS = (
+    *("info_nce", "debiased", "hard", "bayesian", "info_nce+teacher", "bayesian+teacher"),
     *("oracle", "supervised"),
 )
-"""Default methods of a comparison on images."""
+"""Default methods of a comparison on views."""
 
 
-Room = Literal["images", "ranking"]
-"""Kind of training data: images, or interactions of users and items."""
+def view_methods() -> tuple[str, ...]:
+    """Return the names of losses for views, and of unsupervised losses with a teacher."""
+    losses = LossSettings.classes()
+    return (*losses, *(f"{name}{TEACHER}" for name in losses if not LOSSES[name].needs_labels))
 
 
-def losses_of(room: Room) -> tuple[str, ...]:
-    """Return the names of the losses for images or ranking, in the order of tables."""
-    return tuple(name for name, row in LOSSES.items() if getattr(row, room) is not None)
+def methods_with_teacher(names: Iterable[str], teacher: str | None) -> list[str]:
+    """Add the suffix :data:`TEACHER` to the names of losses for which ``teacher`` is meant.
+
+    A teacher is meant for the names with the suffix or, if there are none, for all losses that do
+    not need labels.
+
+    Args:
+        names: Names of losses, with or without the suffix.
+        teacher: "items", a file, "none", or ``None`` if it is not given.
+
+    Raises:
+        ValueError: if a name is unknown, or the teacher is "none", but a name has the suffix.
+
+    Example:
+        >>> methods_with_teacher(["info_nce", "oracle"], "items")
+        ['info_nce+teacher', 'oracle']
+    """
+    names = list(names)
+    for name in names:
+        check_choice("loss", name, view_methods())
+    named = [name for name in names if name.endswith(TEACHER)]
+    if teacher == "none" and named:
+        raise ValueError(f"the loss {named[0]} needs a teacher: items or a file, got 'none'")
+    if teacher is None or teacher == "none" or named:
+        return names
+    return [name if LOSSES[name].needs_labels else f"{name}{TEACHER}" for name in names]
 
 
-def methods_of(room: Room) -> tuple[str, ...]:
-    """Return the names of methods: losses and, on images, unsupervised losses with a teacher."""
-    losses = losses_of(room)
-    plain = [name for name in losses if room == "images" and not LOSSES[name].needs_labels]
-    return (*losses, *(f"{name}{TEACHER}" for name in plain))
-
-
-def takes(method: str, name: str) -> bool:
+def has_hyperparameter(method: str, name: str) -> bool:
     """Return whether a method has a hyper-parameter of that name."""
     loss = method.removesuffix(TEACHER)
     return name in LOSSES[loss].hyperparameters or (name == SHARE and loss != method)
 
 
-_DENSITY_SHARES = {"debiased": 0.1, "hard": 0.1}
-"""Default ``tau_plus`` of recommenders as a share of the density; 1 for other losses. The density
-counts known items, which are not candidates. With the whole density, these two losses are below
-InfoNCE."""
-
-
 @dataclass(frozen=True)
 class LossSettings:
-    """A loss by name with given hyper-parameters and defaults for the others.
-
-    The default ``tau_plus`` of a recommender is the density of the training interactions, or a
-    tenth of it for the debiased and the hard loss.
+    """A loss on two views, by name, with given hyper-parameters and defaults for the others.
 
     Attributes:
-        loss: Name of the loss; see :func:`losses_of`.
+        loss: Name of the loss.
         hyperparameters: Values of hyper-parameters by name. ``None`` is the default.
-        room: Kind of training data, "images" or "ranking".
 
     Raises:
         ValueError: if the name is unknown, the loss does not have a hyper-parameter, or a value is
@@ -144,75 +147,95 @@ class LossSettings:
     Example:
         >>> LossSettings("debiased", {"tau_plus": 0.2}).resolved()
         {'temperature': 0.5, 'tau_plus': 0.2}
-        >>> LossSettings("debiased", room="ranking").resolved()
-        {'temperature': 0.15, 'tau_plus': None}
-        >>> LossSettings("bayesian", {"beta": 0.5}, "ranking").build(density=0.06).tau_plus
-        0.06
     """
 
     loss: str
-    hyperparameters: Mapping[str, float | None] = field(default_factory=dict)
-    room: Room = "images"
+    hyperparameters: Mapping[str, Number] = field(default_factory=dict)
+    defaults: ClassVar[Mapping[str, Number]] = {}
+    """Defaults of runs that differ from the defaults of the losses."""
 
     def __post_init__(self) -> None:
-        check_choice("loss", self.loss, losses_of(self.room))
-        taken = LOSSES[self.loss].hyperparameters
+        check_choice("loss", self.loss, tuple(self.classes()))
+        known = LOSSES[self.loss].hyperparameters
         given = {name: it for name, it in self.hyperparameters.items() if it is not None}
         object.__setattr__(self, "hyperparameters", given)
         for name, value in given.items():
             if not isinstance(value, (int, float)):
                 raise ValueError(f"{name} must be a number, got {value!r}")  # noqa: TRY004
-            if name not in taken:
+            if name not in known:
                 raise ValueError(
-                    f"the loss {self.loss} does not take {name}; it takes {', '.join(taken)}"
+                    f"the loss {self.loss} does not take {name}; it takes {', '.join(known)}"
                 )
         self.build()
 
+    @classmethod
+    def classes(cls) -> dict[str, type[ContrastiveLoss]]:
+        """Return the available losses by name, in the order of tables."""
+        return {name: row.views for name, row in LOSSES.items() if row.views is not None}
+
     @property
-    def made(self) -> Any:
+    def loss_class(self) -> type[ContrastiveLoss]:
         """Class of the loss."""
-        return getattr(LOSSES[self.loss], self.room)
+        return self.classes()[self.loss]
 
-    def build(self, *, density: float = 0.01, **options: Any) -> Any:
-        """Create the loss with further arguments of :class:`~bayescl.ContrastiveLoss`.
-
-        ``density`` is the density of the training interactions of a recommender.
-        """
-        values = self.resolved()
-        if values.get("tau_plus", 0) is None:
-            values["tau_plus"] = density * _DENSITY_SHARES.get(self.loss, 1.0)
-        return self.made(normalize=True, **values, **options)
+    def build(self, **options: Any) -> ContrastiveLoss:
+        """Create the loss with further arguments of :class:`~bayescl.ContrastiveLoss`."""
+        return self.loss_class(**{"normalize": True, **self.resolved(), **options})
 
     @property
     def takes_ranks(self) -> bool:
         """Whether the loss has an argument ``ranks``."""
-        return "ranks" in inspect.signature(self.made).parameters
+        return "ranks" in inspect.signature(self.loss_class).parameters
 
-    def resolved(self) -> dict[str, Any]:
-        """Return all hyper-parameters with defaults. ``tau_plus`` is ``None`` for the density."""
-        kinds, built = LOSSES[self.loss].hyperparameters, self.made()
-        values = {name: kinds[name](value) for name, value in self.hyperparameters.items()}
-        if self.room == "ranking":
-            values = {"temperature": 0.15, "concentration": 0.03, "tau_plus": None} | values
+    def resolved(self) -> dict[str, Number]:
+        """Return all hyper-parameters with defaults."""
+        types, default = LOSSES[self.loss].hyperparameters, self.loss_class()
+        given = {name: types[name](value) for name, value in self.hyperparameters.items()}
+        values = {**self.defaults, **given}
         return {
-            name: values[name] if name in values else kind(getattr(built, name))
-            for name, kind in kinds.items()
+            name: values[name] if name in values else kind(getattr(default, name))
+            for name, kind in types.items()
         }
 
-    def as_config(self) -> dict[str, Any]:
+    def as_config(self) -> Config:
         """Return the name and all hyper-parameters as plain values for a run's settings."""
         return {"loss": self.loss, **self.resolved()}
 
     @classmethod
-    def taken_from(cls, values: dict[str, Any], room: Room = "images") -> Self:
+    def pop_from(cls, config: Config) -> Self:
         """Remove a loss from a run's settings and return it."""
         names = {name for row in LOSSES.values() for name in row.hyperparameters}
-        given = {name: values.pop(name) for name in names & values.keys()}
-        return cls(values.pop("loss"), given, room)
+        given = {name: config.pop(name) for name in names & config.keys()}
+        return cls(config.pop("loss"), given)
 
 
-def ranking_loss(
-    loss: str = "bayesian", hyperparameters: Mapping[str, float] | None = None
-) -> LossSettings:
-    """Return the loss of a recommender; see :class:`LossSettings`."""
-    return LossSettings(loss, hyperparameters or {}, "ranking")
+@dataclass(frozen=True)
+class RankingLossSettings(LossSettings):
+    """A loss of a recommender; see :class:`LossSettings`.
+
+    The default ``tau_plus`` is the density of the training interactions, or a tenth of it for the
+    debiased and the hard loss.
+
+    Example:
+        >>> RankingLossSettings("debiased").resolved()
+        {'temperature': 0.15, 'tau_plus': None}
+        >>> RankingLossSettings("bayesian", {"beta": 0.5}).build(density=0.06).tau_plus
+        0.06
+    """
+
+    loss: str = "bayesian"
+    defaults: ClassVar = {"temperature": 0.15, "concentration": 0.03, "tau_plus": None}
+
+    @classmethod
+    def classes(cls) -> dict[str, type[ContrastiveLoss]]:
+        """Return the losses of recommenders by name, in the order of tables."""
+        return {name: row.ranking for name, row in LOSSES.items() if row.ranking is not None}
+
+    def build(self, *, density: float = 0.01, **options: Any) -> ContrastiveLoss:
+        """Create the loss, given the density of the training interactions."""
+        values = self.resolved()
+        if "tau_plus" in values and values["tau_plus"] is None:
+            # The density counts known items, which are not candidates. With the whole density,
+            # the debiased and the hard loss are below InfoNCE.
+            options["tau_plus"] = density * (0.1 if self.loss in ("debiased", "hard") else 1.0)
+        return super().build(**options)

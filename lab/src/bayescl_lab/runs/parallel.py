@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from bayescl._checks import check_count
+from bayescl_lab._fields import Count, checked
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.result import Result
 
@@ -56,7 +56,7 @@ def train_runs(
     Raises:
         ValueError: if a run cannot be trained, or the system kills a worker.
     """
-    check_count("workers", workers, 1)
+    checked("workers", workers, Count)
     epochs = dict.fromkeys(runs, 0.0)
     if progress is not None:
         progress("starting", 0, 0)  # workers take seconds to import libraries

@@ -33,9 +33,11 @@ def provenance() -> dict[str, object]:
 
 def command_line() -> str:
     """Return the command of this process, without folders of this machine."""
-    program, *words = sys.argv
-    name = Path(program).name
-    return shlex.join(["bayescl" if name == "__main__.py" else name, *words])
+    program, *words = Path(sys.argv[0]), *sys.argv[1:]
+    package = program.parent.name
+    if program.name != "__main__.py":
+        return shlex.join([program.name, *words])
+    return shlex.join([*(["bayescl"] if package == "cli" else ["python", "-m", package]), *words])
 
 
 def versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Results of runs, comparisons and the paper's tables, on images and interactions."""
+"""Results of runs and comparisons, on images and interactions."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import format_error
 from bayescl_lab._files import UnreadableError
+from bayescl_lab._types import Config, Values
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
 
@@ -21,9 +22,6 @@ _ORIGIN = (
     *("command", "started", "commit", "hardware", "versions"),
     *("workers", "threads_per_run", "commits_of_runs"),
 )
-SECONDS = "seconds_per_epoch"
-"""Measure of tables of running time."""
-
 SPREAD = "standard deviation over seeds"
 """Description of the spread of a score."""
 
@@ -53,7 +51,7 @@ class Score:
         spread = statistics.stdev(values) if len(values) > 1 else None
         return cls(statistics.fmean(values), spread, tuple(values))
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> Config:
         """Return plain values for a file."""
         return {"mean": self.mean, "spread": self.spread, "values": list(self.values)}
 
@@ -96,20 +94,11 @@ def _stored_as(name: str, **options: Any) -> Any:
     return Field(validation_alias=name, serialization_alias=name, **options)
 
 
-@dataclass(frozen=True, config=_CONFIG)
-class Printed:
-    """A printed value of the paper, its spread after "±", and a note on errors."""
-
-    value: float
-    spread: float | None = None
-    note: str = ""
-
-
 @dataclass(frozen=True)
 class Trial:
     """Values that tuning tried, and their score on the validation part."""
 
-    values: Mapping[str, Any]
+    values: Values
     score: Score
 
 
@@ -117,7 +106,7 @@ class Trial:
 class Tuning:
     """Trials of a method by the name of their runs, and the chosen values."""
 
-    choice: Mapping[str, Any] = field(default_factory=dict)
+    choice: Values = field(default_factory=dict)
     scores: Mapping[str, Trial] = field(default_factory=dict)
 
     @classmethod
@@ -137,17 +126,13 @@ class Row:
         seconds: Seconds per epoch. ``None`` without epochs.
         epochs: Number of epochs.
         tuning: Chosen values and all trials. Empty without tuning.
-        keys: Key of the row in a table of the paper, by column.
-        printed: Values of the paper by measure.
     """
 
     scores: Mapping[str, Score] = _stored_as("metrics")
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    seconds: Score | None = _stored_as(SECONDS, default=None)
+    settings: Values = field(default_factory=dict)
+    seconds: Score | None = _stored_as("seconds_per_epoch", default=None)
     epochs: int | None = None
     tuning: Tuning = field(default_factory=Tuning)
-    keys: Mapping[str, str] = field(default_factory=dict)
-    printed: Mapping[str, Printed] = field(default_factory=dict)
 
     @classmethod
     def of(cls, runs: Sequence[Result], measures: Sequence[str] | None = None, **more: Any) -> Row:
@@ -158,8 +143,6 @@ class Row:
         rows = [run.row for run in runs]
         scores = [{name: score.mean for name, score in row.scores.items()} for row in rows]
         seconds = [row.seconds.mean for row in rows if row.seconds is not None]
-        if SECONDS in (measures or ()):
-            scores = [{SECONDS: one} for one in seconds]
         return cls(
             {
                 name: Score.of([one[name] for one in scores])
@@ -175,10 +158,10 @@ class Row:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Result:
-    """Result of a run, or of methods over seeds on the same data, with baselines.
+    """Result of a run, or of methods over seeds, with baselines.
 
     Attributes:
-        data: Name of the data set.
+        data: Name of the data set. Empty for methods on several data sets.
         part: Part of the data that was used for evaluation, or other data.
         rows: Rows by method. A run has one.
         seeds: Number of seeds.
@@ -188,7 +171,6 @@ class Result:
         sizes: Sizes of the data.
         settings: Settings of the run, or options of the comparison.
         criterion: Criterion of tuning. Empty without tuning.
-        title: Title of a table of the paper.
         skipped: Counts of skipped and merged data, by phrase.
         remarks: Further remarks for the reader.
         origin: Provenance.
@@ -202,15 +184,14 @@ class Result:
     groups: Mapping[str, Row] = field(default_factory=dict)
     encoder: str = ""
     sizes: Mapping[str, int] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Values = field(default_factory=dict)
     criterion: str = ""
-    title: str = ""
     skipped: Mapping[str, int] = field(default_factory=dict)
     remarks: Sequence[str] = ()
-    origin: Mapping[str, Any] = field(default_factory=dict)
+    origin: Values = field(default_factory=dict)
 
     @classmethod
-    def read(cls, content: Mapping[str, Any]) -> Result:
+    def read(cls, content: Values) -> Result:
         """Read a result from the content of a file."""
         origin = {name: content[name] for name in _ORIGIN if content.get(name) is not None}
         try:
@@ -234,7 +215,7 @@ class Result:
         (result,) = cls.read_all(file)
         return result
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> Config:
         """Return plain values for a file."""
         plain = TypeAdapter(type(self)).dump_python(
             self, mode="json", by_alias=True, exclude_defaults=True

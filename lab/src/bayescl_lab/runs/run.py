@@ -91,11 +91,11 @@ class RunStart:
         self.results: list[Result] = []
         if not resume:
             return
-        before = RunFolder.open(out, kind).config()
+        before, now = dict(_flat(RunFolder.open(out, kind).config())), dict(_flat(config))
         changed = [
-            f"{name} = {before.get(name)}, got {config.get(name)}"
-            for name in sorted({**before, **config}, key=str)
-            if before.get(name) != config.get(name) and name not in may_change
+            f"{name} = {before.get(name)}, got {now.get(name)}"
+            for name in sorted({**before, **now})
+            if before.get(name) != now.get(name) and name not in may_change
         ]
         if changed:
             listed = "; ".join(changed)
@@ -126,6 +126,15 @@ class RunStart:
         """Write results with their provenance to ``result.json``, and return them."""
         origin = {**self._origin, **origin}
         return write_results(self.folder.result_file, *results, origin=origin)
+
+
+def _flat(config: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the settings of nested mappings with dots in their names."""
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 class TrainedRun(ABC, Generic[AnySettings]):

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, ValidationError
 from typing_extensions import Self
 
 from bayescl_lab._fields import format_error
+from bayescl_lab._types import Config, Values
 
 Device = Literal["auto", "cpu", "cuda"]
 """Names of devices. "auto" is a GPU if there is one."""
@@ -22,19 +23,19 @@ class StoredSettings:
     """All settings of a run, as in ``config.yaml``; subclasses are dataclasses."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-    parts: ClassVar[Mapping[str, Callable[[dict[str, Any]], Any]]] = {}
+    parts: ClassVar[Mapping[str, Callable[[Config], Any]]] = {}
     """Functions that take nested settings out of plain values, by field."""
 
-    def as_config(self) -> dict[str, Any]:
+    def as_config(self) -> Config:
         """Return the settings as plain values."""
-        config: dict[str, Any] = {}
+        config: Config = {}
         for field in fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
             value = getattr(self, field.name)
             config |= value.as_config() if field.name in self.parts else {field.name: value}
         return config
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Self:
+    def from_config(cls, config: Values) -> Self:
         """Create settings from the result of :meth:`as_config`, with defaults for missing ones."""
         values = dict(config)
         try:
@@ -52,6 +53,7 @@ class TrainedSettings(StoredSettings):
     may_change: ClassVar[frozenset[str]] = frozenset()
     """Settings that may change when a run is resumed."""
     epochs: int
+    evaluate_on: str
     seed: int
     init: str | None
     device: Device
@@ -63,6 +65,10 @@ class TrainedSettings(StoredSettings):
             object.__setattr__(self, "init", str(Path(self.init).resolve()))
         if self.device == "cuda" and not torch.cuda.is_available():
             raise ValueError("device must be auto or cpu if torch finds no GPU, got 'cuda'")
+
+    def with_method(self, name: str) -> Self:
+        """Return the settings with a method of a comparison and its default hyper-parameters."""
+        raise NotImplementedError
 
     @property
     def num_processes(self) -> int:

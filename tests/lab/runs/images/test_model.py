@@ -52,7 +52,7 @@ def test_learning_rate_and_dimensions_reach_the_model(settings):
 def test_the_papers_linear_probe_can_be_asked_for(settings, monkeypatch):
     short = partial(augmented_linear_probe, epochs=2)
     monkeypatch.setattr("bayescl_lab.images.probes.augmented_linear_probe", short)
-    run = ImageRun(replace(settings, linear_protocol="paper"))
+    run = ImageRun(replace(settings, linear_protocol="augmented"))
     train, evaluation = run.parts.train, run.parts.evaluation
     expected = short(run.model, train, evaluation)["linear"]
     assert run.evaluate().scores["linear"].mean == expected

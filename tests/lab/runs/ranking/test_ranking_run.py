@@ -7,35 +7,35 @@ from dataclasses import replace
 
 import pytest
 
-from bayescl_lab.runs.losses import losses_of, ranking_loss
+from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.ranking.ranking_run import RankingRun, train_ranking
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 
 
 @pytest.mark.parametrize(
     ("encoder", "loss"),
-    [*(("mf", loss) for loss in losses_of("ranking")), ("lightgcn", "bpr")],
+    [*(("mf", loss) for loss in RankingLossSettings.classes()), ("lightgcn", "bpr")],
 )
 def test_every_loss_finds_the_groups(ranking_settings, tmp_path, encoder, loss):
-    settings = replace(ranking_settings, loss=ranking_loss(loss), encoder=encoder, epochs=12)
+    settings = replace(ranking_settings, loss=RankingLossSettings(loss), encoder=encoder, epochs=12)
     result = train_ranking(settings, tmp_path / "run")
     assert result.row.scores["recall@10"].mean > 0.9
 
 
 def test_settings_come_back_from_their_plain_values_and_there_is_no_oracle(ranking_settings):
     with pytest.raises(ValueError, match=r"loss must be one of info_nce, .*, bpr, got 'oracle'"):
-        ranking_loss("oracle")
+        RankingLossSettings("oracle")
     with pytest.raises(ValueError, match="encoder must be one of mf, lightgcn, got 'gcn'"):
         replace(ranking_settings, encoder="gcn")
-    for loss in losses_of("ranking"):
-        config = replace(ranking_settings, loss=ranking_loss(loss)).as_config()
+    for loss in RankingLossSettings.classes():
+        config = replace(ranking_settings, loss=RankingLossSettings(loss)).as_config()
         assert RankingSettings.from_config(json.loads(json.dumps(config))).as_config() == config
 
 
 def test_tau_plus_is_the_density_of_training_unless_given(ranking_settings):
     def tau_plus(loss: str, **given: float) -> float:
         return RankingRun(
-            replace(ranking_settings, loss=ranking_loss(loss, given))
+            replace(ranking_settings, loss=RankingLossSettings(loss, given))
         ).model.loss.tau_plus
 
     density = RankingRun(ranking_settings).parts.train.density

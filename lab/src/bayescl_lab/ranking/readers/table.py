@@ -1,27 +1,30 @@
 """Reading of tables: ids, ratings and times are checked and converted.
 
-``user`` and ``item`` may be whole numbers or text; surrounding blanks are ignored. ``007`` and
-``7`` are two users: ids are read as numbers only if all are in the canonical form of a number. For
-the formats of ``timestamp``, see ``readers/times.py``. A row with a missing value in a used column,
-or with more values than the first line, is an error, or is skipped and counted. Other columns are
-ignored. Columns without given names are guessed; see :mod:`~bayescl_lab.ranking.readers.columns`.
+``user`` and ``item`` may be whole numbers or text; surrounding blanks are ignored. Ids are read as
+numbers only if all are whole numbers in canonical form, such as ``7`` or ``7.0``: ``007`` and ``7``
+are two users. For the formats of ``timestamp``, see ``readers/times.py``. A row with a missing
+value in a used column, or with more values than the first line, is an error, or is skipped and
+counted. Other columns are ignored. Columns without given names are guessed; see
+:mod:`~bayescl_lab.ranking.readers.columns`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
-from bayescl_lab._tables import Table, open_table
+from bayescl_lab._arrays import UNKNOWN_WORDS
+from bayescl_lab._tables import Table, open_table, plain_values, whole_numbers
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers.columns import check_order, chosen_columns
 from bayescl_lab.ranking.readers.times import times
 
-_NULLS = ("null", "none", "nan", "na", "n/a", "#n/a", "<na>", "nil", "undefined", "\\n")
-"""Spellings of a missing id, in lower case."""
+_ROUNDED = r"^-?[0-9]\.[0-9]+[eE]\+[0-9]+$"  # 1.23457E+12, for a long number in a spreadsheet
+_LONGEST = 1000  # characters of an id; NumPy stores all ids at the width of the longest
 _FIRST_ROWS = 5
 _WANTED = {"rating": "a finite number", "timestamp": "a number or a date"}
 
@@ -68,6 +71,7 @@ def opened_table(path: Path, options: RankingData) -> tuple[Table, dict[str, str
         separator=options.separator,
         encoding=options.encoding,
         has_header=not options.no_header,
+        quote=options.quote,
     )
     columns = chosen_columns(table.header, options.columns, path)
     if options.no_header:
@@ -79,8 +83,7 @@ def opened_table(path: Path, options: RankingData) -> tuple[Table, dict[str, str
 def read_interactions_of(path: Path, options: RankingData) -> tuple[pl.DataFrame, int]:
     """Read the wanted columns of a table; return them and the number of rows left out.
 
-    Ids are stripped text or integers. Floating-point ids with integer values count as integers,
-    because other tools write integers next to missing values in this way.
+    Ids are stripped text or integers.
     """
     table, columns = opened_table(path, options)
     rows = table.read(columns)
@@ -115,52 +118,55 @@ def _refuse(table: Table, rows: pl.DataFrame, checked: pl.DataFrame, first: int)
         wrong = f"{name} {value!r} stands for a missing id{skip}, --allow-null-ids keeps them"
     else:
         kind = _WANTED.get(name, "a whole number or text")
-        wrong = f"{name} must be {kind}, got {value!r}{skip}"
+        point = " (write a decimal point)" if re.fullmatch(r"-?\d+,\d+", str(value)) else ""
+        wrong = f"{name} must be {kind}, got {value!r}{point}{skip}"
     raise ValueError(f"{places}: {wrong}")
 
 
 def _converted(column: pl.Series, options: RankingData, path: Path) -> pl.Series:
     """Convert the values of a column; null if missing or invalid."""
-    if column.name == "rating":
-        return _ratings(column)
-    if column.name == "timestamp":
-        return _times(column, options.date_format, path)
-    return _ids(column, () if options.allow_null_ids else _NULLS)
+    try:
+        if column.name == "rating":
+            return _ratings(column)
+        if column.name == "timestamp":
+            return times(column, options.date_format, path)
+        return _ids(column, ("",) if options.allow_null_ids else UNKNOWN_WORDS)
+    except ValueError as error:
+        raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
-def _ids(column: pl.Series, nulls: Sequence[str]) -> pl.Series:
+def _ids(column: pl.Series, missing: Sequence[str]) -> pl.Series:
     """Convert ids to integers or stripped text, as categories to save memory."""
-    dtype = column.dtype
-    if dtype.is_integer():
-        return column.cast(pl.Int64, strict=False)
-    if dtype.is_float():
-        column = column.fill_nan(None)
-        whole = column.cast(pl.Int64, strict=False)
-        if ((whole == column) | column.is_null()).all():
-            return whole
-    text = column.cast(pl.String).str.strip_chars()
+    text = plain_values(column)
+    if text.dtype == pl.Int64:
+        return text.set(text == -1, None) if "-1" in missing else text
+    text = text.cast(pl.String)
+    distinct = text.unique().drop_nulls()
+    if (rounded := distinct.filter(distinct.str.contains(_ROUNDED))).len():
+        raise ValueError(
+            f"{column.name} {rounded[0]!r} is a number that another program has rounded: "
+            "export the ids as text"
+        )
+    if (long := distinct.filter(distinct.str.len_chars() > _LONGEST)).len():
+        raise ValueError(
+            f"{column.name} {long[0][:20]!r}... has {len(long[0]):,} characters, more than "
+            f"{_LONGEST:,}: choose a column of ids"
+        )
     # NumPy drops NUL from the end of an id.
-    invalid = (text == "") | text.str.ends_with("\0") | text.str.to_lowercase().is_in(nulls)
-    return text.set(invalid, None).cast(pl.Categorical)
+    invalid = distinct.is_in(list(missing)) | distinct.str.ends_with("\0")
+    if invalid.any():
+        text = text.set(text.is_in(distinct.filter(invalid).implode()), None)
+    return text.cast(pl.Categorical)
 
 
 def _ratings(column: pl.Series) -> pl.Series:
     """Convert values to finite numbers; null if invalid."""
-    if column.dtype == pl.String:
-        column = column.str.strip_chars()
-    elif not column.dtype.is_numeric():
-        return pl.Series(column.name, [None] * len(column), pl.Float64)
-    numbers = column.cast(pl.Float64, strict=False)
+    if column.dtype in (pl.Float32, pl.Float16):  # 4.1 stays 4.1
+        column = column.cast(pl.String)
+    if column.dtype == pl.Boolean or column.dtype.is_temporal():
+        raise ValueError(f"rating has the type {column.dtype}: use numbers")
+    numbers = plain_values(column).cast(pl.Float64, strict=False)
     return numbers.set(~numbers.is_finite(), None)
-
-
-def _times(column: pl.Series, date_format: str | None, path: Path) -> pl.Series:
-    """Convert values to integers, finite numbers or UTC times; null if invalid."""
-    if column.dtype == pl.String:
-        return times(column.str.strip_chars(), date_format, path)
-    if column.dtype in (pl.Date, pl.Datetime):
-        return column.dt.timestamp("ns").cast(pl.Datetime("ns"))
-    return column.cast(pl.Int64, strict=False) if column.dtype.is_integer() else _ratings(column)
 
 
 def common_ids(columns: Sequence[pl.Series]) -> list[pl.Series]:
@@ -170,10 +176,9 @@ def common_ids(columns: Sequence[pl.Series]) -> list[pl.Series]:
         >>> [ids.to_list() for ids in common_ids([pl.Series(["007", "12"]), pl.Series([3])])]
         [['007', '12'], ['3']]
     """
-    whole = r"^(0|-?[1-9]\d{0,17})$"  # "7", but neither "07" nor "7.0"
     if all(column.dtype == pl.Int64 for column in columns):
         return list(columns)
-    names = (column.unique().cast(pl.String) for column in columns)
-    if all(distinct.str.contains(whole).all() for distinct in names):
-        return [column.cast(pl.String).cast(pl.Int64) for column in columns]
-    return [column.cast(pl.String).cast(pl.Categorical) for column in columns]
+    texts = [column.cast(pl.String) for column in columns]
+    numbers = [whole_numbers(text) for text in texts]
+    whole = [column for column in numbers if column is not None]
+    return whole if len(whole) == len(texts) else [text.cast(pl.Categorical) for text in texts]

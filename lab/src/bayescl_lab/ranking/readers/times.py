@@ -1,90 +1,149 @@
-"""Times in text: numbers, ISO dates, and dates with the day or month first.
+"""Times: numbers, moments of Parquet, and text with ISO dates or the day or month first.
 
 ===============================  =================================================================
 ``1700000000000000001``          whole numbers stay whole numbers
 ``1700000000.5``                 other numbers are floats
 ``2024-05-31``, ``2024/5/31``    year first: always year, month, day
-``31.5.2024``, ``05/31/2024``    day or month first: a value above 12 in the column tells which
+``31.5.2024``, ``05/31/2024``    day or month first: a date with a day above 12 tells which
+``31052024``                     only with ``date_format``
 ``... 13:05``, ``...T13:05:01``  with a time of day, with decimals, with AM or PM
 ``...Z``, ``... +09:00``         with an offset from UTC; default: UTC
 ===============================  =================================================================
+
+Regular expressions bring dates to one form, which Polars parses.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import polars as pl
 
-_DATE = (
-    r"^(\d{1,4})[-/.](\d{1,2})[-/.](\d{1,4})"  # 1, 2, 3: the parts of the date
-    r"(?:[T ] *(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9})\d*)?)?"  # 4-7: time and decimals
-    r" *(?:([AaPp])\.?[Mm]\.?)?)?"  # 8: before or after noon
-    r" *(?:Z|UTC|GMT|([+-])(\d{2}):?(\d{2}))?$"  # 9-11: offset
+from bayescl_lab._tables import plain_values
+
+_ORDERS = {"dmy": "%d-%m-%Y", "mdy": "%m-%d-%Y"}
+_ONE_FORM = (  # 2024-5-1 13:05:00.25+0900
+    (r"^([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})", "${1}-${2}-${3}"),
+    (r"^([0-9-]+)$", "${1} 0:00"),
+    (r"[T ] *([0-9]{1,2}:[0-9]{2})", " ${1}"),
+    (r"( [0-9]+:[0-9]+)($|[^0-9:])", "${1}:00${2}"),
+    (r"(:[0-9]{2})[.,]([0-9]{1,9})[0-9]*", "${1}.${2}"),
+    (r"(?i) *([ap])\.?m\.?", " ${1}m"),
+    (r" *(?:Z|UTC|GMT|([+-][0-9]{2}):?([0-9]{2}))?$", "${1}${2}"),
+    (r"(:[0-9.]+(?: [AaPp]m)?)$", "${1}+0000"),
 )
-_ORDERS = {"dmy": ("3", "2", "1"), "mdy": ("3", "1", "2")}
-_SECOND = 10**9
+_UNITS = {"seconds": (1e8, 1e11), "milliseconds": (1e11, 1e14), "microseconds": (1e14, 1e17)}
+"""Epochs from 1973 to 5138 in each unit. Larger numbers are nanoseconds."""
 
 
-def times(text: pl.Series, date_format: str | None, where: object) -> pl.Series:
-    """Parse times to Int64, Float64 or Datetime in nanoseconds; null if invalid.
+def times(column: pl.Series, date_format: str | None, where: object) -> pl.Series:
+    """Convert times to Int64, Float64 or Datetime in nanoseconds and UTC; null if invalid.
 
     Args:
-        text: Stripped values.
+        column: Numbers, moments or text.
         date_format: Order of day and month, ``dmy`` or ``mdy``, or a pattern such as ``%d %b %Y``.
             Default: detected from the values.
         where: Name of the file in messages.
 
     Raises:
-        ValueError: if the order of day and month is ambiguous.
+        ValueError: if the order of day and month is ambiguous, numbers have different units, or the
+            type of the column cannot have times.
     """
-    if date_format not in (None, *_ORDERS):
-        moments: pl.Series = text.str.to_datetime(date_format, time_unit="ns", strict=False)
-        in_utc: pl.Series = moments.dt.replace_time_zone(None)
-        return in_utc
-    whole: pl.Series = text.cast(pl.Int64, strict=False)
-    if whole.null_count() == text.null_count():
-        return whole
-    numbers: pl.Series = text.cast(pl.Float64, strict=False)
+    if column.dtype in (pl.Date, pl.Datetime):
+        if column.dtype != pl.Date:
+            column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        return column.cast(pl.Datetime("ns"), strict=False)
+    values = plain_values(column)
+    if date_format is not None:
+        pattern = _ORDERS.get(date_format, date_format)
+        text = _digits_padded(values.cast(pl.String), pattern)
+        return _dates(text, date_format, where) if date_format in _ORDERS else _read(text, pattern)
+    if values.dtype != pl.String:
+        return _checked(values, where)
+    whole = values.cast(pl.Int64, strict=False)
+    if whole.null_count() == values.null_count():
+        return _checked(whole, where)
+    numbers = values.cast(pl.Float64, strict=False)
     numbers = numbers.set(~numbers.is_finite(), None)
-    if numbers.null_count() == text.null_count():
-        return numbers
-    moments = _dates(text, date_format, where)
-    return moments if moments.null_count() <= numbers.null_count() else numbers
+    if numbers.null_count() == values.null_count():
+        return _checked(numbers, where)
+    moments = _dates(values, None, where)
+    return moments if moments.null_count() <= numbers.null_count() else _checked(numbers, where)
+
+
+def _checked(numbers: pl.Series, where: object) -> pl.Series:
+    """Return numbers, with null for 0 and less among epochs.
+
+    Raises ``ValueError`` on several units, and on dates without separators that do not sort.
+    """
+    units = {unit: numbers.filter(numbers.is_between(*ends)) for unit, ends in _UNITS.items()}
+    units["nanoseconds"] = numbers.filter(numbers > _UNITS["microseconds"][1])
+    found = [f"{values[0]} ({unit})" for unit, values in units.items() if len(values)]
+    if len(found) > 1:
+        raise ValueError(
+            f"{where} has times in different units, such as {' and '.join(found[:2])}: use one unit"
+        )
+    if (
+        numbers.dtype == pl.Int64
+        and len(numbers)
+        and numbers.is_between(1_01_1900, 31_12_2100).all()
+    ):
+        text = numbers.cast(pl.String).str.zfill(8)
+        if any(not _read(text, form).has_nulls() for form in ("%d%m%Y", "%m%d%Y")):
+            raise ValueError(
+                f"{where} has times such as {text[0]}, which look like dates: name the order with "
+                "--date-format dmy or --date-format mdy"
+            )
+    positive = numbers > 0
+    if found and (~positive | (numbers >= 1e8)).all():
+        numbers = numbers.set(~positive, None)
+    return numbers
+
+
+def _digits_padded(text: pl.Series, pattern: str) -> pl.Series:
+    """Return text with the leading zeros that whole numbers have lost; 1-5-2024 for 1052024."""
+    if pattern in _ORDERS.values():
+        return text.str.replace(r"^([0-9]{1,2})([0-9]{2})([0-9]{4})$", "${1}-${2}-${3}")
+    width = len(datetime(2000, 12, 31).strftime(pattern))
+    padded = text.str.zfill(width)
+    return padded.zip_with(text.str.contains("^[0-9]+$"), text)
 
 
 def _dates(text: pl.Series, order: str | None, where: object) -> pl.Series:
     """Parse dates; null if invalid."""
-    table = text.to_frame("").lazy().select(pl.first().str.extract_groups(_DATE)).unnest("")
-    number = {name: pl.col(name).cast(pl.Int64).fill_null(0) for name in map(str, range(1, 12))}
-    year_first = pl.col("1").str.len_chars() == 4
-    year_last = (pl.col("3").str.len_chars() == 4) & ~year_first
+    one_form = text
+    for pattern, form in _ONE_FORM:
+        one_form = one_form.str.replace(pattern, form)
+    moments = _with_clock(one_form, "%Y-%m-%d")
+    if moments.null_count() == text.null_count():
+        return moments
+    by_order = {name: _with_clock(one_form, date) for name, date in _ORDERS.items()}
     if order is None:
-        any_last = year_last.any()
-        above = [(year_last & (number[name] > 12)).any().alias(name) for name in ("1", "2")]
-        is_mixed, day_first, month_first = (
-            table.select(any_last.alias("0"), *above).collect(engine="streaming").row(0)
-        )
-        if is_mixed and day_first == month_first:
-            example = text.filter(text.str.contains(r"^\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"))[0]
+        is_date = {name: values.is_not_null() for name, values in by_order.items()}
+        day_first = (is_date["dmy"] & ~is_date["mdy"]).any()
+        month_first = (is_date["mdy"] & ~is_date["dmy"]).any()
+        either = is_date["dmy"] | is_date["mdy"]
+        if either.any() and day_first == month_first:
             both = "in both orders" if day_first else "which may be day or month first"
             raise ValueError(
-                f"{where} has times such as {example!r}, {both}: name the order with "
-                "--date-format dmy or --date-format mdy"
+                f"{where} has times such as {text.filter(either)[0]!r}, {both}: name the order "
+                "with --date-format dmy or --date-format mdy"
             )
         order = "dmy" if day_first else "mdy"
-    parts = [
-        pl.when(year_first).then(pl.col(iso)).otherwise(pl.when(year_last).then(pl.col(own)))
-        for iso, own in zip("123", _ORDERS[order], strict=True)
-    ]
-    noon = pl.col("8").str.to_lowercase()
-    hour = pl.when(noon.is_null()).then(number["4"]).otherwise(number["4"] % 12)
-    hour = hour + pl.when(noon == "p").then(12).otherwise(0)
-    offset = (60 * number["10"] + number["11"]) * pl.when(pl.col("9") == "-").then(-1).otherwise(1)
-    seconds = 3600 * hour + 60 * (number["5"] - offset) + number["6"]
-    decimals = pl.col("7").str.pad_end(9, "0").cast(pl.Int64).fill_null(0)
-    day = pl.concat_str(parts, separator="-").str.to_date("%Y-%m-%d", strict=False)
-    valid = (hour < 24) & (number["5"] < 60) & (number["6"] < 61)
-    moment = day.cast(pl.Datetime("ns"), strict=False) + pl.duration(
-        nanoseconds=seconds * _SECOND + decimals
-    )
-    moments = table.select(pl.when(valid).then(moment).alias(text.name))
-    return moments.collect(engine="streaming").to_series()
+    return moments.zip_with(moments.is_not_null(), by_order[order])
+
+
+def _with_clock(text: pl.Series, date: str) -> pl.Series:
+    """Parse dates in one form, with 24 or 12 hours."""
+    moments = _read(text, f"{date} %H:%M:%S%.f%z")
+    if moments.null_count() > text.null_count():
+        of_half = _read(text, f"{date} %I:%M:%S%.f %p%z")
+        moments = moments.zip_with(moments.is_not_null(), of_half)
+    return moments
+
+
+def _read(text: pl.Series, pattern: str) -> pl.Series:
+    """Parse text to UTC in nanoseconds; null if invalid or before 1900."""
+    moments = text.str.to_datetime(pattern, time_unit="ns", strict=False)
+    moments = moments.dt.replace_time_zone(None)
+    return moments.set(moments.dt.year() < 1900, None)

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Float, UInt8
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
-from bayescl._checks import check_count
-from bayescl._types import Float, Tensor
+from bayescl_lab._fields import Count, checked
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.images.encoders import ResNetEncoder, SmallConvEncoder
 from bayescl_lab.images.store import store_from_arrays
@@ -110,7 +109,7 @@ class PreparedEncoder(nn.Module):
         Raises:
             ValueError: if the images have the wrong shape or values.
         """
-        check_count("batch_size", batch_size, 1)
+        checked("batch_size", batch_size, Count)
         array = images.detach().cpu().numpy() if isinstance(images, Tensor) else images
         store = store_from_arrays(array, np.zeros(len(array), dtype=np.int64), name="images")
         if store.image_shape != self.image_shape:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 
-from bayescl._checks import check_choice
-from bayescl._types import Float, Int, Tensor
 from bayescl_lab._arrays import read_array
+from bayescl_lab._fields import check_choice
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.batches import EpochOrder, StoreBatches
@@ -105,8 +105,8 @@ class ImageRun(TrainedRun[ImageSettings]):
                     "folders (--folders domains), or an array domains in an .npz file"
                 )
             known["domains"] = train.domains
-        if settings.teacher is not None and settings.positive_share < 1:
-            known["teacher"] = _teacher(Path(settings.teacher), train)
+        if settings.teacher not in ("items", "none") and settings.positive_share < 1:
+            known["teacher"] = _teacher(Path(str(settings.teacher)), train)
         return known
 
     @cached_property
@@ -201,7 +201,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         return Result(
             settings.data,
             part,
-            {settings.loss.loss: row},
+            {settings.method: row},
             1,
             encoder=settings.encoder,
             sizes={"train": len(self.parts.train), **evaluated},

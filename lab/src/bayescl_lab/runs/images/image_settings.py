@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
+from typing_extensions import Self
 
+from bayescl_lab._arrays import unknown_words_of
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, Share, at_least, between
+from bayescl_lab._types import Config
 from bayescl_lab.images.table import ImageTable
-from bayescl_lab.runs.losses import LossSettings
+from bayescl_lab.runs.losses import LOSSES, TEACHER, LossSettings
 from bayescl_lab.runs.settings import Device, TrainedSettings
 
 _COLUMNS = ("file_column", "label_column", "domain_column")
@@ -30,6 +33,8 @@ class ImageOptions(TrainedSettings):
             found by its name (label, class, ...), if there is one.
         domain_column: Column of domains in the table. Default: found by its name (domain, batch,
             device, ...), if there is one.
+        unknown: Comma-separated words that mean an unknown label or domain, in a table or an .npz
+            file. Default: -1, nan, NA, None, null and similar ones. Empty values always are.
         folders: Meaning of the folders of images: classes or domains.
         value_range: LOW,HIGH, the values of 16-bit gray images that become black and white.
             Default: the smallest and the largest value of all images.
@@ -65,11 +70,14 @@ class ImageOptions(TrainedSettings):
             domains).
         ranks: Kind of rank in the Bayesian loss: mid counts half of the equal logits and of the
             candidate itself, upper counts all of them, as in the paper.
-        positive_share: Share of the target for the other view. The embeddings of the images without
-            augmentation determine the shares of the other images. 1 turns soft targets off.
-        teacher: File (.npy) with one embedding per training image, such as the output of "embed".
-            These embeddings determine the target instead of the trained network's own.
-        linear_protocol: Training of the linear probe: fast, on cached features, or as in the paper.
+        teacher: Embeddings that determine the target of a loss with a teacher: "items", the
+            embeddings of the images without augmentation by the trained network, or an .npy file
+            with one embedding per training image, such as the output of "embed". "none" is no
+            teacher. Default: items for a loss with the suffix "+teacher", else none.
+        positive_share: Share of the target for the other view. The teacher, or known labels,
+            determine the shares of the other images. 1 turns soft targets off.
+        linear_protocol: Training of the linear probe: on cached features (fast), or on views of all
+            training images (augmented).
         init: Run folder with initial weights for encoder and projection head. Default: random
             weights.
         seed: Seed of weights, order and views.
@@ -86,6 +94,7 @@ class ImageOptions(TrainedSettings):
     file_column: str | None = None
     label_column: str | None = None
     domain_column: str | None = None
+    unknown: str | None = None
     folders: Literal["classes", "domains"] = "classes"
     value_range: str | None = None
     evaluate_on: Literal["test", "validation"] = "test"
@@ -110,9 +119,9 @@ class ImageOptions(TrainedSettings):
     labels_per_class: Count | None = None
     domains: bool = False
     ranks: Literal["mid", "upper"] = "mid"
-    positive_share: Share = 0.5
     teacher: str | None = None
-    linear_protocol: Literal["fast", "paper"] = "fast"
+    positive_share: Share = 0.5
+    linear_protocol: Literal["fast", "augmented"] = "fast"
     init: str | None = None
     seed: CountOr0 = 0
     device: Device = "auto"
@@ -127,8 +136,8 @@ class ImageOptions(TrainedSettings):
                 f"batch_size must be divisible by the number of devices, "
                 f"got {self.batch_size} for {self.num_processes} devices"
             )
-        if self.teacher is not None:
-            object.__setattr__(self, "teacher", str(Path(self.teacher).resolve()))
+        if self.teacher not in (None, "items", "none"):
+            object.__setattr__(self, "teacher", str(Path(str(self.teacher)).resolve()))
         if self.table is not None:  # to resume from another directory
             object.__setattr__(self, "table", str(Path(self.table).resolve()))
         elif given := [name for name in _COLUMNS if getattr(self, name) is not None]:
@@ -157,20 +166,46 @@ class ImageSettings(ImageOptions):
     """
 
     loss: LossSettings = field(kw_only=True)
-    parts: ClassVar = {"loss": LossSettings.taken_from}
+    parts: ClassVar = {"loss": LossSettings.pop_from}
 
-    def choice_of_images(self) -> dict[str, Any]:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if LOSSES[self.loss.loss].needs_labels:
+            object.__setattr__(self, "teacher", "none")
+        elif self.teacher is None:
+            object.__setattr__(self, "teacher", "items")
+
+    @property
+    def method(self) -> str:
+        """Name of the loss, with a suffix if a teacher is used."""
+        is_used = self.teacher != "none" and self.positive_share < 1
+        return f"{self.loss.loss}{TEACHER * is_used}"
+
+    def with_method(self, name: str) -> Self:
+        """Return the settings with a method of a comparison and its default hyper-parameters."""
+        loss, teacher = name.removesuffix(TEACHER), self.teacher
+        if loss == name:
+            teacher = "none"
+        elif teacher == "none":
+            teacher = "items"
+        return replace(self, loss=LossSettings(loss), teacher=teacher)
+
+    def choice_of_images(self) -> Config:
         """Return the arguments of :func:`~bayescl_lab.images.datasets.load_images`."""
         limits = ("classes", "max_train_images", "labels_per_class", "image_size")
         columns = {name: getattr(self, name) for name in _COLUMNS}
+        words = unknown_words_of(self.unknown)
+        table = None if self.table is None else Path(self.table)
         return {
             **{name: getattr(self, name) for name in ("evaluate_on", "folders", *limits)},
-            "table": None if self.table is None else ImageTable.read(Path(self.table), **columns),
+            "table": None if table is None else ImageTable.read(table, **columns, unknown=words),
+            "unknown": words,
             "values": self._values(),
         }
 
-    def as_config(self) -> dict[str, Any]:
+    def as_config(self) -> Config:
         """Return the settings as plain values, without settings that have no effect."""
-        unused = {"positive_share", "teacher"} if self.loss.made.needs_labels else set()
-        unused |= set() if self.loss.takes_ranks else {"ranks"}
+        unused = set() if self.loss.takes_ranks else {"ranks"}
+        if self.teacher == "none" and self.labels_per_class is None:
+            unused.add("positive_share")
         return {name: it for name, it in super().as_config().items() if name not in unused}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab._types import Config
 from bayescl_lab.images.augmentation import AffineNoise, Augmentation, Normalization
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.encoders import ProjectionHead, feature_dim_of
@@ -38,8 +37,8 @@ def build_model(
             encoder = build_encoder(settings, train.image_shape)
         feature_dim = feature_dim_of(encoder, train.image_shape)
         head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
-    options: dict[str, Any] = {"ranks": settings.ranks} if settings.loss.takes_ranks else {}
-    if not settings.loss.made.needs_labels:  # SupCon computes its target from labels only
+    options: Config = {"ranks": settings.ranks} if settings.loss.takes_ranks else {}
+    if not settings.loss.loss_class.needs_labels:  # SupCon computes its target from labels only
         options["positive_share"] = settings.positive_share
     loss = settings.loss.build(gather=settings.num_processes > 1, **options)
     if settings.channels_last:
@@ -51,6 +50,7 @@ def build_model(
         loss=loss,
         augmentation=build_augmentation(settings, train.image_shape),
         normalization=Normalization(train),
+        embeds_images=settings.teacher == "items" and settings.positive_share < 1,
         learning_rate=settings.lr,
         total_steps=settings.epochs * steps_per_epoch,
         **{name: getattr(settings, name) for name in same},

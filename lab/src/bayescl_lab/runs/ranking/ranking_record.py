@@ -121,7 +121,7 @@ class RankingRecord:
         Raises:
             ValueError: if the data cannot be read, or nothing is left to evaluate on.
         """
-        reading = RankingData.taken_from(folder.config())
+        reading = RankingData.pop_from(folder.config())
         reading = replace(reading, data=data, test_data=None, split="none")
         parts = load_interactions(**asdict(reading))
         users, items = self.pairs_of(parts.train)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-from functools import partial
+from dataclasses import field, replace
 from typing import Any, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
+from typing_extensions import Self
 
-from bayescl._checks import check_choice
-from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive
+from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, check_choice
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import Popularity, Scorer
-from bayescl_lab.runs.losses import LossSettings, ranking_loss
+from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
 
 POPULARITY: Literal["popularity"] = "popularity"
@@ -82,12 +81,12 @@ class RankingSettings(RankingOptions):
         ValueError: if a value is out of range, or values contradict each other.
     """
 
-    loss: LossSettings = field(default_factory=ranking_loss)
+    loss: RankingLossSettings = field(default_factory=RankingLossSettings)
     data: RankingData = field(default_factory=RankingData)
     encoder: str = "mf"
     parts: ClassVar = {
-        "loss": partial(LossSettings.taken_from, room="ranking"),
-        "data": RankingData.taken_from,
+        "loss": RankingLossSettings.pop_from,
+        "data": RankingData.pop_from,
     }
 
     def __post_init__(self) -> None:
@@ -98,6 +97,10 @@ class RankingSettings(RankingOptions):
     def method(self) -> str:
         """Name of the loss."""
         return self.loss.loss
+
+    def with_method(self, name: str) -> Self:
+        """Return the settings with a loss and its default hyper-parameters."""
+        return replace(self, loss=RankingLossSettings(name))
 
 
 _REGULARIZATION = {POPULARITY: 1.0, EASE_NAME: 300.0, IALS_NAME: 0.03}
@@ -126,7 +129,7 @@ class BaselineSettings(StoredSettings):
     unobserved_weight: Positive = 0.1
     epochs: Count = 16
     seed: CountOr0 = 0
-    parts: ClassVar = {"data": RankingData.taken_from}
+    parts: ClassVar = {"data": RankingData.pop_from}
 
     def __post_init__(self) -> None:
         if self.regularization is None:

@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from bayescl._checks import check_choice, check_count
-from bayescl._types import Tensor
+from bayescl_lab._fields import Count, check_choice, checked
 from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
 from bayescl_lab.ranking.scorers import ServedScorer
@@ -96,7 +96,7 @@ class Recommender:
             raise ValueError("give one of user_id, items (of a user not in the data) and all_users")
         if items is not None and len(_listed(items)) == 0:
             raise ValueError("items must name at least one item, got none")
-        k = min(check_count("k", k, 1), self.trained_on.num_items)
+        k = min(checked("k", k, Count), self.trained_on.num_items)
         served = ServedScorer(self.scorer, self.trained_on)
         served.left_out[torch.from_numpy(self._places("item", exclude))] = True
         if items is not None:
@@ -126,7 +126,7 @@ class Recommender:
             ValueError: if the item is unknown or has no interactions in training, or ``k`` is below
                 1.
         """
-        check_count("k", k, 1)
+        checked("k", k, Count)
         items, is_trained = self.scorer.items, self.trained_rows("items")
         [column] = self._places("item", item_id)
         if not is_trained[column]:

@@ -1,1 +1,0 @@
-"""Reproduction of the paper: its numerical experiments, its tables and its printed values."""

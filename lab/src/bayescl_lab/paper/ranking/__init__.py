@@ -1,1 +1,0 @@
-"""The paper's ranking table: reproduced cells and printed values."""

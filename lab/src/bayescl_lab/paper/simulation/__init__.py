@@ -1,1 +1,0 @@
-"""The paper's numerical experiments: a generative process of scores, and estimators."""

@@ -1,0 +1,193 @@
+"""The commands of ``python -m reproduction``. Import heavy libraries inside the functions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+
+from bayescl_lab._fields import Count, CountOr0, Words, at_least
+from bayescl_lab.cli._console import Bar, print_guesses, say
+from bayescl_lab.cli._options import FLAT, RUNTIME_OPTIONS, Options, RunOptions, Workers
+from reproduction.image_tables import TableRequest
+from reproduction.process import Settings
+from reproduction.ranking_table import RankingRequest
+
+PROGRAM = "python -m reproduction"
+_COLUMNS = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+
+
+def tables(
+    table: Literal[
+        "all", "binary", "multiclass", "negatives", "hardness", "prior", "runtime"
+    ] = "all",
+    *,
+    request: Annotated[TableRequest, FLAT] = TableRequest(),
+    options: Options,
+    workers: Workers = None,
+    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
+) -> None:
+    """Reproduce the paper's tables.
+
+    This command makes the tables on images, and "tables ranking" the ranking table. At the paper's
+    size, tables also show the paper's values.
+
+    Args:
+        table: Table to reproduce: four losses on four data sets with two classes (binary) or all
+            classes (multiclass); the number of negatives; the hardness beta; the class prior
+            tau_plus; or the seconds per epoch with InfoNCE and the Bayesian loss (runtime).
+        workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
+            GPU.
+    """
+    from bayescl_lab._files import write_atomically
+    from bayescl_lab.cli.compare import perform, print_result
+    from bayescl_lab.runs.folder import check_vacant
+    from reproduction.image_tables import TABLES
+
+    folder = run_options.folder(f"{table}-{request.size}")
+    every = request.plans([*TABLES.values()] if table == "all" else [TABLES[table]])
+    plans = [one.plan for one in every]
+    if not run_options.resume:
+        check_vacant(folder)
+    runs = sum(len(plan.runs()) for plan in plans)
+    say(
+        f"up to {runs} runs, {sum(plan.epochs for plan in plans):,} epochs in all",
+        f"to continue after an interruption: {PROGRAM} tables --resume --out {folder}",
+        stderr=True,
+    )
+    results = perform("tables", options, plans, folder, run_options, workers, PROGRAM)
+    for one, result in zip(every, results, strict=True):
+        print_result(one.table.title, result, one.beside(result))
+    sections = [one.markdown(result) for one, result in zip(every, results, strict=True)]
+    write_atomically(folder / "table.md", "\n".join(sections))
+    say(f"figures: {folder / 'result.json'}", f"table: {folder / 'table.md'}")
+
+
+def ranking(
+    *,
+    request: Annotated[RankingRequest, FLAT] = RankingRequest(),
+    options: Options,
+    workers: Workers = None,
+    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
+) -> None:
+    """Reproduce the paper's ranking table: choose settings on validation, evaluate on test.
+
+    For every data set and encoder, the same number of settings is tried for each loss on a
+    validation part held out of training. Each loss is then trained on the whole training part with
+    the chosen settings, once per seed, and evaluated on the test part. The table also has
+    popularity, EASE and iALS, with settings chosen in the same way, and the paper's values.
+
+    Args:
+        workers: Number of parallel runs, with one thread each. Default: 1.
+    """
+    from bayescl_lab.cli.compare import perform, print_result
+    from bayescl_lab.report.results import page_measures
+    from reproduction.ranking_table import beside, cell_title, collect
+
+    plans = request.plans()
+    folder = run_options.folder(f"ranking-{'-'.join(request.data)}")
+    if not run_options.resume:
+        for plan in plans:
+            print_guesses(next(iter(plan.methods.values())).data)
+    collected = folder if request.results is None else Path(request.results)
+    kind = "tables ranking"
+    results = perform(kind, options, plans, folder, run_options, workers or 1, PROGRAM)
+    for plan, result in zip(plans, results, strict=True):
+        print_result(cell_title(result), result, beside(result, page_measures(result)))
+        collect(collected, plan.name, result)
+    say(f"table: {collected / 'table.md'}")
+
+
+def simulate(
+    names: Words = (),
+    *,
+    out: Path = Path("runs/simulation"),
+    seed: CountOr0 = 0,
+    settings: Annotated[Settings, FLAT] = Settings(),
+) -> None:
+    """Run the numerical experiments and write a data file and a figure for each.
+
+    Labeled scores are generated, and estimators of the mean over true negatives are compared with
+    the labels. The defaults are the paper's. If an experiment varies a parameter, its option is
+    ignored.
+
+    Args:
+        names: Experiments to run: densities, weights, pair-order, mse, means and hard. Default:
+            all.
+        out: Folder for data files and figures. Existing files are replaced.
+        seed: Seed of all random numbers. The same seed gives the same files.
+    """
+    from bayescl_lab.runs.folder import check_writable, write_json
+    from bayescl_lab.runs.provenance import provenance
+    from reproduction.experiments import chosen, write
+
+    experiments = chosen(names)
+    check_writable(out)
+    with Bar(len(experiments), *_COLUMNS) as bar:
+        for number, experiment in enumerate(experiments):
+
+            def tick(share: float, name: str = experiment.name, before: int = number) -> None:
+                bar.tell(before + share, name)
+
+            tick(0.0)
+            result = experiment.run(settings, seed, tick)
+            out.mkdir(parents=True, exist_ok=True)
+            write(experiment, result, out)
+            say(f"{experiment.name}: {experiment.summary}")
+    write_json(out / "simulation.json", {**provenance(), "seed": seed, **asdict(settings)})
+    say(f"files: {out}")
+
+
+def lemmas(
+    *,
+    out: Path = Path("runs/lemmas"),
+    settings: Annotated[Settings, FLAT] = Settings(),
+) -> None:
+    """Measure the lemmas, and compare the estimators at many points.
+
+    The defaults are the paper's. If a measurement varies a parameter, its option is ignored.
+
+    Args:
+        out: Folder for lemmas.json and lemma-3.png. Existing files are replaced.
+    """
+    from bayescl_lab._files import save_figure
+    from bayescl_lab.runs.folder import check_writable, write_json
+    from bayescl_lab.runs.provenance import provenance
+    from reproduction.lemmas import lemma_3_figure, measured
+
+    check_writable(out)
+    with Bar(1, *_COLUMNS) as bar:
+        records = measured(settings, bar.tell)
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / "lemmas.json", {**provenance(), **records})
+    save_figure(lemma_3_figure(records["lemma_3"], settings), out / "lemma-3.png")
+    say(f"files: {out}")
+
+
+def estimation(
+    *,
+    out: Path = Path("runs/estimation"),
+    draws: Annotated[int, at_least(2)] = 20,
+    anchors: Count = 300,
+    seeds: Annotated[int, at_least(2)] = 3,
+    epochs: Count = 10,
+) -> None:
+    """Measure the errors of estimates of alpha, on the generative process and on digits.
+
+    The test split of digits is not used.
+
+    Args:
+        out: Folder for tables and figure. Existing files are replaced.
+        draws: Number of draws of the process at each alpha and tau_plus.
+        anchors: Number of anchors per draw.
+        seeds: Number of seeds on digits.
+        epochs: Number of epochs on digits.
+    """
+    from bayescl_lab.runs.folder import check_writable
+    from reproduction.estimation import study
+
+    check_writable(out)
+    study(out, draws=draws, anchors=anchors, seeds=seeds, epochs=epochs)
+    say(f"files: {out}")

@@ -1,0 +1,362 @@
+r"""The numerical experiments: measurements, figures and findings.
+
+All tables have the same columns, so one function draws every figure: a panel for each ``panel``, in
+it a line for each ``curve``, and ``y`` over ``x``. If ``y`` is a mean over draws, ``y_low`` and
+``y_high`` enclose nine in ten draws, and ``y_error`` is the standard error.
+
+The parameter alpha mixes the order statistics of *one* pair from the proposal distribution. A
+false and a true negative drawn independently from the two mixtures are not such a pair, so alpha is
+not their AUC (:func:`~reproduction.process.independent_pair_auc`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from bayescl import functional as F
+from bayescl_lab._fields import check_choice
+from bayescl_lab._figures import FALSE_COLOR, LEVELS, NEUTRAL, TRUE_COLOR, panels
+from bayescl_lab._files import save_figure, write_atomically
+from reproduction.estimators import SUPERVISED, estimates
+from reproduction.process import (
+    Settings,
+    independent_pair_auc,
+    levels_of,
+    mean_and_error,
+    observe,
+    over_draws,
+)
+
+SWEEPS: dict[str, Sequence[float | int]] = {
+    "alpha": (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0),
+    "candidates": (4, 8, 16, 32, 64, 128, 256, 512),
+    "tau_plus": (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9),
+    "gamma": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+    "temperature": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+    "anchors": (10, 30, 100, 300, 1000, 3000),
+    "concentration": (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0),
+}
+"""Swept values by parameter; the other parameters keep their settings."""
+
+ALPHAS = (0.5, 0.7, 0.9, 1.0)
+PAIRS = 20_000
+"""Independent pairs per draw and alpha."""
+
+SHOWN = ("biased", "debiased", "bayesian_upper", "bayesian_mid")
+
+
+class Look(NamedTuple):
+    """Color, line style, marker and name of a curve."""
+
+    color: str
+    line: str
+    marker: str
+    title: str
+
+
+# The palette of Okabe and Ito, which color-blind readers can tell apart.
+LOOKS = {
+    "biased": Look("#D55E00", "--", "s", "biased (InfoNCE)"),
+    "debiased": Look("#56B4E9", "-.", "^", "debiased"),
+    "hard": Look("#CC79A7", ":", "v", "hard negatives"),
+    "bayesian_upper": Look("#009E73", "-", "D", "Bayesian, upper ranks"),
+    "bayesian_mid": Look("#0072B2", "-", "o", "Bayesian, mid-ranks"),
+    "proposal": Look(NEUTRAL, ":", "", r"proposal $\phi$"),
+    "true_negatives": Look(TRUE_COLOR, "-", "", r"true negatives $\phi_{TN}$"),
+    "false_negatives": Look(FALSE_COLOR, "--", "", r"false negatives $\phi_{FN}$"),
+    "given_alpha": Look(TRUE_COLOR, "-", "o", r"given the true $\alpha$"),
+    "given_auc": Look(FALSE_COLOR, "--", "s", r"given the AUC for $\alpha$"),
+    "measured": Look(TRUE_COLOR, "none", "o", "measured"),
+    "closed_form": Look("#000000", "-", "", r"$1/2 + (2\alpha - 1)/3$"),
+}
+LABELS = {
+    "alpha": r"encoder's quality $\alpha$",
+    "candidates": "candidates per anchor $N$",
+    "tau_plus": r"prior of false negatives $\tau^+$",
+    "gamma": r"slide of the proposal $\gamma$",
+    "temperature": "temperature $t$",
+    "anchors": "anchors $M$",
+    "concentration": "concentration of the hard estimator",
+    "level": r"CDF of unlabeled candidates $\Phi_{UN}$",
+    "score": "score $x$",
+}
+LOGARITHMIC = {"candidates": 2, "anchors": 10}
+
+Row = tuple[str, str, float, float, float | None, float | None, float | None]
+"""Values of the columns of a table."""
+
+SCHEMA = {"panel": pl.String, "curve": pl.String} | dict.fromkeys(
+    ("x", "y", "y_low", "y_high", "y_error"), pl.Float64
+)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One numerical experiment.
+
+    Args:
+        name: Name on the command line and of the files.
+        summary: Title of the figure.
+        y: Label of the y axes.
+        measure: Function that returns the rows of one point, given the seed.
+        x: A key of :data:`LABELS`. Default: the name of each panel.
+        points: Function that returns the points. Default: the settings.
+        is_error: Whether curves are errors, on logarithmic axes.
+    """
+
+    name: str
+    summary: str
+    y: str
+    measure: Callable[[Any, int], list[Row]]
+    x: str = ""
+    points: Callable[[Settings], Sequence[Any]] = lambda settings: [settings]
+    is_error: bool = False
+
+    def run(
+        self, settings: Settings, seed: int, tick: Callable[[float], None] = lambda _: None
+    ) -> pl.DataFrame:
+        """Measure every point, and join the tables.
+
+        ``tick`` is called with the finished share after each point.
+        """
+        points, rows = self.points(settings), list[Row]()
+        for number, point in enumerate(points, start=1):
+            rows += self.measure(point, seed)
+            tick(number / len(points))
+        table = pl.DataFrame(rows, SCHEMA, orient="row")
+        # Six digits are enough for figures, and hide effects of summation order.
+        return table.with_columns(pl.col(pl.Float64).round_sig_figs(6))
+
+    def draw(self, table: pl.DataFrame) -> Figure:
+        """Draw the table."""
+        parts = table.partition_by("panel", maintain_order=True)
+        columns = 3 if len(parts) > 4 else min(2, len(parts))
+        rows = -(-len(parts) // columns)
+        size = {"width": max(4.0 * columns, 5.5), "height": 3.2 * rows + 1.1}
+        title = self.summary[0].upper() + self.summary[1:]
+        figure, axes = panels(rows, columns, title=title, **size)
+        for axis, part in zip(axes, parts, strict=True):
+            panel = part["panel"][0]
+            for number, line in enumerate(part.partition_by("curve", maintain_order=True)):
+                name = line["curve"][0]
+                other = Look(LEVELS[number % 4], ("-", "--", "-.", ":")[number % 4], "", name)
+                look = LOOKS.get(name, other)
+                style: Any = {"ls": look.line, "marker": look.marker, "ms": 4, "label": look.title}
+                axis.plot(line["x"], line["y"], color=look.color, lw=1.6, **style)
+                if line["y_error"].null_count() == 0:
+                    ends = line["y_low"], line["y_high"]
+                    axis.fill_between(line["x"], *ends, color=look.color, alpha=0.18, lw=0)
+            axis.set(xlabel=LABELS[self.x or panel], ylabel=self.y)
+            if panel not in LABELS:
+                axis.set_title(panel)
+            if panel in LOGARITHMIC:
+                axis.set_xscale("log", base=LOGARITHMIC[panel])
+            if self.is_error:
+                axis.set_yscale("log")
+        has_draws = table["y_error"].null_count() < len(table)
+        note = "line: mean of the draws; band: their 5 % to 95 % quantiles" if has_draws else ""
+        lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
+        place: Any = {"loc": "outside lower center", "ncols": 2 if columns < 3 else 4}
+        place |= {"title": note or None, "title_fontsize": 9, "frameon": False}
+        figure.legend(handles=[*lines.values()], **place)
+        return figure
+
+
+def curve(panel: str, name: str, x: Tensor, y: Tensor) -> list[Row]:
+    """Return the rows of a curve in closed form."""
+    points = zip(x.tolist(), y.tolist(), strict=True)
+    return [(panel, name, at, value, None, None, None) for at, value in points]
+
+
+def summarized(panel: str, name: str, x: float, draws: Sequence[float]) -> Row:
+    """Return the mean of some draws, a band that holds nine in ten, and the standard error.
+
+    Example:
+        >>> summarized("alpha", "biased", 0.9, [1.0, 2.0, 3.0])
+        ('alpha', 'biased', 0.9, 2.0, 1.1, 2.9, 0.5773502691896258)
+    """
+    values = torch.tensor(draws, dtype=torch.float64)
+    low, high = torch.quantile(values, values.new_tensor([0.05, 0.95])).tolist()
+    mean, error = mean_and_error(values)
+    return panel, name, x, float(mean), low, high, float(error)
+
+
+def densities(*_: object) -> list[Row]:
+    """Compute densities of the scores of both classes for a standard normal proposal, by alpha."""
+    score = torch.linspace(-4, 4, 201, dtype=torch.float64)
+    density = torch.exp(-(score**2) / 2) / (2 * torch.pi) ** 0.5
+    cdf, rows = torch.special.ndtr(score), list[Row]()
+    for alpha in ALPHAS:
+        panel = rf"$\alpha$ = {alpha:g}"
+        true, false = (
+            mixture(alpha).density(density, cdf)
+            for mixture in (F.PairMixture.true_negatives, F.PairMixture.false_negatives)
+        )
+        rows += curve(panel, "proposal", score, density)
+        rows += curve(panel, "true_negatives", score, true)
+        rows += curve(panel, "false_negatives", score, false)
+    return rows
+
+
+def weights(settings: Settings, _seed: int) -> list[Row]:
+    """Compute importance weights by the CDF of unlabeled candidates, at a fixed alpha or beta."""
+    level, rows = torch.linspace(0, 1, 201, dtype=torch.float64), list[Row]()
+    for fixed, varied, at in (("alpha", "beta", 0.9), ("beta", "alpha", 0.5)):
+        for value in ALPHAS:
+            place = {"tau_plus": settings.tau_plus, fixed: at, varied: value}
+            proposal = F.proposal_cdf(level, alpha=place["alpha"], tau_plus=settings.tau_plus)
+            weight = F.importance_weights(proposal, **place)
+            rows += curve(rf"$\{fixed}$ = {at:g}", rf"$\{varied}$ = {value:g}", level, weight)
+    return rows
+
+
+def pair_order(settings: Settings, seed: int) -> list[Row]:
+    """Measure the AUC of independent pairs at an alpha, and the cost of using it as alpha.
+
+    The cost shows in the MSE of the Bayesian estimator (mid-ranks) with the true alpha and with the
+    AUC as alpha, on the same draws.
+    """
+    alpha, auc = settings.alpha, independent_pair_auc(settings.alpha)
+    labels = torch.tensor([[True, False]]).repeat(1, PAIRS)
+    panel = "AUC of independent pairs"
+
+    def measured_auc(source: torch.Generator) -> float:
+        level = levels_of(labels, alpha=alpha, generator=source)
+        negative, positive = level.view(-1, 2).unbind(dim=1)
+        return float((positive > negative).double().mean())
+
+    measured = over_draws(measured_auc, settings, seed, "pairs", alpha)
+    rows: list[Row] = [(panel, "closed_form", alpha, auc, None, None, None)]
+    rows.append(summarized(panel, "measured", alpha, measured))
+    for name, assumed in (("given_alpha", alpha), ("given_auc", auc)):
+        draw = partial(one_draw, settings, assumed=assumed)
+        errors = over_draws(draw, settings, seed, "assumed", alpha)
+        errors_of = [one["bayesian_mid"]["mse"] for one in errors]
+        rows.append(summarized("MSE of the Bayesian estimator", name, alpha, errors_of))
+    return rows
+
+
+def one_draw(
+    settings: Settings, source: torch.Generator, assumed: float | None = None
+) -> dict[str, dict[str, float]]:
+    """Run the process once and compare every estimator with the realized supervised mean.
+
+    Estimators assume the process's alpha, or another one. Anchors without a true negative are left
+    out. ``bias`` is the mean of an estimator minus the supervised mean.
+    """
+    believed = settings if assumed is None else replace(settings, alpha=assumed)
+    chunks = [estimates(chunk, believed) for chunk in observe(settings, source)]
+    values = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    supervised = values.pop(SUPERVISED)
+    known = ~supervised.isnan()
+    mean = float(supervised[known].mean())
+    return {
+        name: {
+            "mse": float((value - supervised)[known].square().mean()),
+            "bias": float(value[known].mean()) - mean,
+        }
+        for name, value in values.items()
+    }
+
+
+Point = tuple[str, float, Settings]
+"""Swept parameter, its value, and all settings."""
+
+
+def points_of(*parameters: str) -> Callable[[Settings], list[Point]]:
+    """Return the points of a sweep over each parameter in turn."""
+
+    def points(settings: Settings) -> list[Point]:
+        pairs = [(parameter, value) for parameter in parameters for value in SWEEPS[parameter]]
+        changes: list[dict[str, Any]] = [{parameter: value} for parameter, value in pairs]
+        return [(*pair, replace(settings, **it)) for pair, it in zip(pairs, changes, strict=True)]
+
+    return points
+
+
+def sweep(
+    point: Point, seed: int, *, figure: str = "mse", names: Sequence[str] = SHOWN
+) -> list[Row]:
+    """Measure estimators over repeated draws at one point of a sweep.
+
+    Raises:
+        ValueError: if no anchor of a draw has a true negative.
+    """
+    parameter, value, settings = point
+    path = ("sweep", settings.proposal, parameter, value)
+    draws = over_draws(partial(one_draw, settings), settings, seed, *path)
+    if any(math.isnan(draw["biased"]["mse"]) for draw in draws):
+        raise ValueError(
+            f"no anchor has a true negative at {parameter} = {value:g}: raise candidates or "
+            "anchors, or lower tau_plus"
+        )
+    return [
+        summarized(parameter, name, float(value), [draw[name][figure] for draw in draws])
+        for name in names
+    ]
+
+
+_MSE = "MSE to the supervised mean"
+EXPERIMENTS = (
+    Experiment("densities", "densities of scores, normal proposal", "density", densities, "score"),
+    Experiment("weights", "importance weights", "importance weight $w$", weights, "level"),
+    Experiment(
+        "pair-order",
+        "alpha against the AUC of independent pairs",
+        "",
+        pair_order,
+        "alpha",
+        lambda settings: [replace(settings, alpha=alpha) for alpha in SWEEPS["alpha"]],
+    ),
+    Experiment(
+        "mse",
+        "error of the estimators over six parameters",
+        _MSE,
+        sweep,
+        points=points_of("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors"),
+        is_error=True,
+    ),
+    Experiment(
+        "means",
+        "mean of the estimators less the supervised mean",
+        "mean less supervised mean",
+        partial(sweep, figure="bias"),
+        points=points_of("alpha", "candidates"),
+    ),
+    Experiment(
+        "hard",
+        "how the hard estimator's error explodes",
+        _MSE,
+        partial(sweep, names=("hard", *SHOWN)),
+        points=points_of("concentration"),
+        is_error=True,
+    ),
+)
+
+
+def chosen(names: Sequence[str]) -> tuple[Experiment, ...]:
+    """Return the experiments with these names, each once, in this order; all without names.
+
+    Raises:
+        ValueError: if a name is unknown.
+    """
+    known = {experiment.name: experiment for experiment in EXPERIMENTS}
+    for name in names:
+        check_choice("experiment", name, tuple(known))
+    return tuple(known[name] for name in dict.fromkeys(names or known))
+
+
+def write(experiment: Experiment, table: pl.DataFrame, folder: Path) -> None:
+    """Write an experiment's table as CSV and its figure as PNG."""
+    write_atomically(folder / f"{experiment.name}.csv", table.write_csv())
+    save_figure(experiment.draw(table), folder / f"{experiment.name}.png")

@@ -1,0 +1,260 @@
+"""The paper's tables on images: plans of their runs, and our values beside the paper's.
+
+``image_tables.yaml`` has settings and printed values.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from typing import Any, Literal
+
+import pydantic.dataclasses
+import torch
+import yaml
+
+from bayescl_lab._fields import Count, Words, check_choice
+from bayescl_lab.compare.images import ImagePlan
+from bayescl_lab.report.results import section_markdown
+from bayescl_lab.report.tables import Table, counted, measure_title, score_text
+from bayescl_lab.runs.images.image_settings import ImageSettings
+from bayescl_lab.runs.losses import LOSSES, LossSettings, has_hyperparameter
+from bayescl_lab.runs.result import SPREAD, Result
+from bayescl_lab.runs.settings import Device
+from reproduction.printed import Printed
+
+Size = Literal["smoke", "paper"]
+"""A check in minutes on a CPU, or the paper's settings."""
+
+_DATA = yaml.safe_load(files(__package__).joinpath("image_tables.yaml").read_text(encoding="utf-8"))
+DATASETS: Mapping[str, Mapping[str, Any]] = _DATA["datasets"]
+"""Title, number of classes and settings of each data set, in the paper's order."""
+
+SECONDS = "seconds_per_epoch"
+"""Measure of the table of running time."""
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """Row of a table.
+
+    Attributes:
+        keys: Key of the row by column.
+        printed: The paper's values by measure.
+        settings: Settings of its runs, without the seed.
+    """
+
+    keys: Mapping[str, str]
+    printed: Mapping[str, Printed]
+    settings: ImageSettings
+
+    @property
+    def name(self) -> str:
+        """Name of the row in results and run folders."""
+        return "-".join(value.replace(" ", "_") for value in self.keys.values())
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """Table of the paper: every loss on every data set, with every variation."""
+
+    name: str  # as in "python -m reproduction tables NAME"
+    title: str
+    # Values by the words of their row and column.
+    printed: Mapping[Any, Any] = field(default_factory=dict)
+    datasets: Sequence[str] = tuple(DATASETS)[1:]
+    losses: Sequence[str] = ("info_nce", "debiased", "hard", "bayesian")
+    measures: Sequence[str] = ("linear", "few_label_1")
+    remarks: Sequence[str] = ()  # what a reader must know before comparing the figures
+    is_timed: bool = False
+    two_classes: bool = False
+    varied: Mapping[str, Any] = field(default_factory=dict)  # values by size, or the same at all
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def rows(self, size: str) -> Iterator[TableRow]:
+        """Return the rows of the table at a size."""
+        of_size = _DATA["sizes"][size]
+        shown = {name: _at(value, size) for name, value in self.settings.items()}
+        datasets = of_size.get("datasets", self.datasets)
+        for data, loss in itertools.product(datasets, self.losses):
+            about = DATASETS[data]
+            classes = 2 if self.two_classes else about["classes"]
+            changes: dict[str, Any] = {
+                "data": data,
+                "classes": about["two_classes"] if self.two_classes else None,
+                "batch_size": 256,
+                "positive_share": 1.0,  # no teacher
+                **of_size["settings"],
+                **about.get("settings", {}),
+                **shown,
+            }
+            values = {"temperature": 0.5, "tau_plus": 1 / classes, "concentration": 1.0}
+            values |= about["bayesian"]
+            if self.two_classes:
+                values |= {"alpha": 0.9, "beta": 0.5}
+            for key, text, change in self._variations(size, classes):
+                keys = {"data set": about["title"]}
+                keys |= {"loss": LOSSES[loss].title} if len(self.losses) > 1 else {}
+                keys |= {key: text} if key else {}
+                every = {**values, **change}
+                taken = {
+                    name: value for name, value in every.items() if has_hyperparameter(loss, name)
+                }
+                changes |= {name: value for name, value in change.items() if name not in values}
+                printed = self._printed({data, loss, text}) if size == "paper" else {}
+                settings = ImageSettings(loss=LossSettings(loss, taken), **changes)
+                yield TableRow(keys, printed, settings)
+
+    def _variations(self, size: str, classes: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Return further settings of the table, with the title and text of their column."""
+        for name, values in self.varied.items():
+            for value in _at(values, size):
+                if name == "batch_size":
+                    yield "N", str(2 * value - 2), {name: value}
+                else:
+                    one = round(value / classes, 6) if name == "tau_plus" else value
+                    yield name, str(one), {name: one}
+        if not self.varied:
+            yield "", "", {}
+
+    def _printed(self, words: set[str]) -> dict[str, Printed]:
+        """Return the paper's values of a row by measure, given the words in its cells."""
+        found = {}
+        for path, figure in _figures(self.printed):
+            (measure,) = path & {*self.measures} or {"linear"}
+            if path <= {*words, measure}:
+                score, _, note = figure.partition("; ")
+                value, _, spread = score.partition("±")
+                found[measure] = Printed(float(value), float(spread) if spread else None, note)
+        return found
+
+
+def _figures(printed: Any, *path: str) -> Iterator[tuple[set[str], str]]:
+    """Yield values with the words of their rows and columns."""
+    if not isinstance(printed, dict):
+        yield {*path}, str(printed)
+        return
+    for word, inner in printed.items():
+        yield from _figures(inner, *path, str(word))
+
+
+def _at(value: Any, size: str) -> Any:
+    """Return a value that may depend on the size."""
+    return value[size] if isinstance(value, dict) else value
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """Requested part of a table: its rows by name, and the plan of their runs."""
+
+    table: PaperTable
+    rows: Mapping[str, TableRow]
+    plan: ImagePlan
+
+    def beside(self, result: Result) -> Table:
+        """Return the table of a finished result, with the paper's values in parentheses."""
+        records, notes = list[dict[str, str]](), list[str]()
+        for name, row in result.rows.items():
+            ours, record = self.rows[name], dict(self.rows[name].keys)
+            for measure in self.table.measures:
+                title, text = "seconds per epoch", ""
+                if measure == SECONDS and row.seconds is not None:
+                    text = row.seconds.text(".2f")
+                elif measure in row.scores:
+                    title = measure_title(measure)
+                    text = score_text(row.scores[measure], measure)
+                if text and measure in ours.printed:
+                    text = ours.printed[measure].beside(text, "g", notes)
+                record[title] = text
+            records.append(record)
+        what = "Seconds per epoch" if self.table.is_timed else "Accuracy in percent"
+        about = f"{what}, mean ± {SPREAD} ({counted(result.seeds, 'seed')})."
+        if any(row.printed for row in self.rows.values()):
+            about += " In parentheses: the paper's value, if it can be compared."
+        return Table(records, about, " ".join(notes), numeric=False)
+
+    def markdown(self, result: Result) -> str:
+        """Format a finished result as Markdown, with a heading and remarks."""
+        return section_markdown(self.table.title, self.beside(result), result)
+
+
+@pydantic.dataclasses.dataclass(frozen=True)
+class TableRequest:
+    """Requested part and size of a table.
+
+    Attributes:
+        size: Size of the experiments. smoke takes minutes on a CPU with scikit-learn's digits;
+            paper needs a GPU.
+        datasets: Comma-separated names of data sets of the table. Default: all.
+        seeds: Number of seeds. Default: the number in the table's settings.
+        epochs: Number of epochs of every run. Default: depends on the size. With another number,
+            the paper's values are not shown.
+        device: Device for training.
+
+    Raises:
+        ValueError: if a value is out of its range, or the paper's size is requested without a GPU
+            and without "cpu".
+    """
+
+    size: Size = "smoke"
+    datasets: Words = ()
+    seeds: Count | None = None
+    epochs: Count | None = None
+    device: Device = "auto"
+
+    def __post_init__(self) -> None:
+        if self.size == "paper" and self.device == "auto" and not torch.cuda.is_available():
+            raise ValueError(
+                "size paper takes weeks without a GPU: pass --device cpu to run it anyway"
+            )
+
+    def plans(self, tables: Sequence[PaperTable]) -> list[TablePlan]:
+        """Return the requested part of each table, without empty tables.
+
+        Raises:
+            ValueError: if none of the tables has a requested data set.
+        """
+        rows = [row for table in tables for row in table.rows(self.size)]
+        for name in self.datasets:
+            check_choice("datasets", name, tuple(dict.fromkeys(row.settings.data for row in rows)))
+        plans = [self._plan(table) for table in tables]
+        return [plan for plan in plans if plan.rows]
+
+    def _plan(self, table: PaperTable) -> TablePlan:
+        """Return the requested part of a table."""
+        changes: dict[str, Any] = {"device": self.device, "ranks": "upper"}
+        changes |= {} if self.epochs is None else {"epochs": self.epochs}
+        every = list(table.rows(self.size))
+        is_own = all(self.epochs in (None, row.settings.epochs) for row in every)
+        rows = {
+            row.name: replace(
+                row,
+                printed=row.printed if is_own else {},
+                settings=replace(row.settings, **changes),
+            )
+            for row in every
+            if row.settings.data in (self.datasets or [row.settings.data])
+        }
+        plan = ImagePlan(
+            {name: row.settings for name, row in rows.items()},
+            range(self.seeds or _DATA["sizes"][self.size]["seeds"]),
+            name=table.name,
+            measures=[measure for measure in table.measures if measure != SECONDS],
+            is_timed=table.is_timed,
+            remarks=self._remarks(table, is_own=is_own),
+        )
+        return TablePlan(table, rows, plan)
+
+    def _remarks(self, table: PaperTable, *, is_own: bool) -> list[str]:
+        """Return remarks for the reader."""
+        remarks = [_DATA["sizes"][self.size]["protocol"]]
+        if self.size == "paper" and not is_own:
+            remarks.append(f"{self.epochs} epochs: the paper's values are left out.")
+        remarks += [*table.remarks, *(_DATA["unstated"] if self.size == "paper" else ())]
+        return remarks
+
+
+TABLES = {name: PaperTable(name, **row) for name, row in _DATA["tables"].items()}
+"""Tables by name, as in ``python -m reproduction tables NAME``."""
