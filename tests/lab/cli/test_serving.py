@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -127,12 +126,6 @@ def test_an_encoder_loads_without_its_images_and_embeds_as_the_run_did(bayescl, 
     torch.testing.assert_close(loaded.embed(torch.from_numpy(pixels / 255)), features)
     with pytest.raises(ValueError, match=r"must have shape \[3, 12, 12\] each"):
         loaded.embed(np.zeros((2, 1, 5, 5)))
-    settings = Path("run/config.yaml").read_text()
-    for width in (5, 20_000, 10_000_000):  # the last two need more memory than there is
-        changed = re.sub(r"(?m)^width: 4$", f"width: {width}", settings)
-        Path("run/config.yaml").write_text(changed)
-        with pytest.raises(ValueError, match="do not match the encoder in its settings"):
-            library.load("run")
 
 
 def test_an_exported_encoder_works_where_the_library_cannot_be_imported(bayescl, encoder):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import torch
 
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.weights import read_checkpoint
 
@@ -17,7 +19,12 @@ class PowerCut(BaseException):
 
 def final_state(out: Path) -> dict[str, Any]:
     """The state of the model in a run's last checkpoint."""
-    return read_checkpoint(out / "checkpoints" / "last.ckpt")["state_dict"]
+    return read_checkpoint(RunFolder.find(out))["state_dict"]
+
+
+def rows_of(out: Path) -> list[dict[str, Any]]:
+    """The rows of a run's ``metrics.csv``."""
+    return pl.read_csv(out / "metrics.csv").to_dicts()
 
 
 def lines_without_clock(out: Path) -> list[str]:

@@ -15,6 +15,7 @@ from runs.killed_run import run_until_killed, train
 from runs.same_run import assert_same_run, final_state
 
 from bayescl_lab import load
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.image_run import ImageRun, evaluate_images, train_images
 from bayescl_lab.runs.ranking.ranking_run import train_ranking
 
@@ -83,7 +84,7 @@ def test_a_full_disk_leaves_what_was_there_before_and_says_so(
         with pytest.raises(OSError, match=message):
             train_images(run_settings, out)
     assert [file.name for file in (out / "checkpoints").iterdir()] == ["last.ckpt"]
-    assert ImageRun(run_settings).load(out / "checkpoints" / "last.ckpt") == 1
+    assert ImageRun(run_settings).load(RunFolder.find(out)) == 1
     train_images(run_settings, out, resume=True)
     assert_same_run(out, trained(run_settings))
 

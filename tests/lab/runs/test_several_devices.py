@@ -9,6 +9,7 @@ import pytest
 import torch
 from ranking_data import OPTIONS, write_groups
 from runs.launched import SECONDS, begin, run_on_ranks
+from runs.same_run import rows_of
 from runs.train_on_ranks import CASES, found, train_all
 
 from bayescl_lab.runs.folder import RunFolder
@@ -65,7 +66,7 @@ def test_the_command_line_starts_a_process_for_each_device(tmp_path):
     assert "Traceback" not in printed
     folder = RunFolder.find(tmp_path / "run")
     assert folder.config()["devices"] == 2
-    assert [row["epoch"] for row in folder.read_metrics()] == [1, 2]
+    assert [row["epoch"] for row in rows_of(folder.path)] == [1, 2]
     assert Result.read_file(folder.result_file).baselines.keys() == {"popularity", "ease"}
 
 

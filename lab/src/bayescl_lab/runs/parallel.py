@@ -91,7 +91,7 @@ def train_runs(
         while pending:
             done, _ = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
             for name in pending.values():
-                epoch = len(RunFolder(parent / name, "").read_metrics())
+                epoch = RunFolder(parent / name, "").finished_epochs
                 if epoch > epochs[name]:
                     report(name, epoch)
             for future in done:

@@ -64,9 +64,9 @@ class ImageRecord:
     def write(self, folder: RunFolder) -> None:
         """Write both files into a run's folder; if they exist, update the images' location."""
         if folder.data_file.is_file():
-            before = read_json(folder.data_file)
-            if before.get("data") != self.data:
-                write_json(folder.data_file, {**before, "data": self.data})
+            before = read_json(folder.data_file, folder.identity)
+            if before["data"] != self.data:
+                write_json(folder.data_file, {**before, "data": self.data}, folder.identity)
             return
         about = {"class_names": list(self.class_names), "preparation": dict(self.preparation)}
         write_record(folder, FILE, self.arrays, {"data": self.data, **about})

@@ -154,7 +154,7 @@ def seen_pairs(folder: RunFolder, other: Interactions) -> NDArray[np.bool_]:
     """
     seen = np.zeros(other.num_interactions, dtype=bool)
     visited: set[Path] = set()
-    while folder.data_file.is_file() and folder.path.resolve() not in visited:
+    while folder.has_record and folder.path.resolve() not in visited:
         visited.add(folder.path.resolve())
         record = RankingRecord.read(folder)
         users, items = record.pairs_of(other)

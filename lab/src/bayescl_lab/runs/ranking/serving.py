@@ -49,9 +49,9 @@ class Recommender:
     def __init__(self, path: Path) -> None:
         folder = RunFolder.open(path, Kind.RANKING)
         settings = RankingSettings.from_config({**folder.config(), "device": "cpu"})
-        checkpoint = folder.kept_checkpoint()
+        folder.kept_checkpoint()  # raises if there is none yet
         run = RankingRun(settings, record=RankingRecord.read(folder))
-        run.load(checkpoint)
+        run.load(folder)
         self.record, self.scorer, self.trained_on = run.record, run.model.scorer(), run.parts.train
         self._ids = {"user": self.trained_on.user_ids, "item": self.trained_on.item_ids}
 
