@@ -75,7 +75,17 @@ def test_before_the_first_checkpoint_the_line_says_where_a_run_continues(
     bayescl, bought, shapes, monkeypatch, number, line, place, message
 ):
     handlers = {number: signal.getsignal(number) for number in ENDS}
-    monkeypatch.setattr(f"bayescl_lab.{place}", lambda *_, **__: signal.raise_signal(number))
+    monkeypatch.setattr("bayescl_lab._interrupts._PATIENCE", 0.01)
+
+    class InDestructor:
+        def __del__(self) -> None:
+            signal.raise_signal(number)
+
+    def receive(*_, **__) -> None:
+        InDestructor()
+        time.sleep(SECONDS)
+
+    monkeypatch.setattr(f"bayescl_lab.{place}", receive)
     data = COLUMNS if "ranking" in line else f"--data {shapes}"
     outcome = bayescl(f"{line} {data} --out run")
     for each, handler in handlers.items():  # the command ignores further signals

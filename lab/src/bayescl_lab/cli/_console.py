@@ -20,6 +20,8 @@ from rich.progress import (
 from rich.table import Table
 from typing_extensions import Self
 
+from bayescl_lab._interrupts import check
+
 if TYPE_CHECKING:
     from bayescl_lab.ranking.data import RankingData
     from bayescl_lab.report.tables import Table as Content
@@ -114,7 +116,11 @@ class Bar(Progress):
         return self
 
     def tell(self, done: float, description: str | None = None) -> None:
-        """Show the progress and, if it changed, the current activity."""
+        """Show the progress and, if it changed, the current activity.
+
+        Raises ``KeyboardInterrupt`` after Ctrl-C or SIGTERM.
+        """
+        check()
         self.start()
         (task,) = self.tasks
         self.update(task.id, completed=done, description=description)

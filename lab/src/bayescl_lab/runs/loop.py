@@ -12,11 +12,10 @@ import logging
 import math
 import signal
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.strategies import DDPStrategy
 
 from bayescl_lab._files import write_atomically
+from bayescl_lab._interrupts import check
 from bayescl_lab.runs.digest import archive_with_digest
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.weights import read_checkpoint
@@ -69,7 +69,7 @@ def fit_in_folder(
         **journal_options: Arguments of :class:`Journal`.
 
     Raises:
-        ValueError: if the loss or the weights are not finite.
+        ValueError: if the loss or the weights are not finite, or another process has ended.
         OSError: if a checkpoint or the metrics cannot be written. Previous files are kept.
     """
     journal = Journal(folder, **journal_options)
@@ -100,8 +100,17 @@ def fit_in_folder(
         connector.register_signal_handlers = lambda: None
         last = folder.checkpoint if folder.checkpoint.is_file() else None
         try:
-            with _signals_for_all(trainer) if several else nullcontext():
-                trainer.fit(module, batches, ckpt_path=last)
+            if several:
+                _start_without_signals(trainer)
+            trainer.fit(module, batches, ckpt_path=last)
+        except RuntimeError as error:
+            if not (several and _lost_connection(error)):
+                raise
+            if not trainer.is_global_zero:
+                raise SystemExit(1) from None
+            raise ValueError(
+                "another process of the run has ended, perhaps for lack of memory: use --resume"
+            ) from None
         except SystemExit as stop:
             # Lightning turns a KeyboardInterrupt into an exit with another status.
             if isinstance(stop.__context__, KeyboardInterrupt):
@@ -156,8 +165,9 @@ class Journal(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any
     ) -> None:
-        """Add a step's loss on its device, without synchronization."""
+        """Add a step's loss on its device, without synchronization; end after a signal."""
         del pl_module
+        check()
         self._total = self._total + outputs["loss"].detach().double()
         self._steps += 1
         now = time.perf_counter()
@@ -165,6 +175,16 @@ class Journal(pl.Callback):
             self._told = now
             share = trainer.fit_loop.batch_idx / trainer.num_training_batches
             self.progress(trainer.current_epoch + share, None)
+
+    def on_exception(self, trainer: pl.Trainer, *_: Any) -> None:
+        """End the other processes that Lightning started, and do not wait for them."""
+        launcher: Any = trainer.strategy.launcher
+        if trainer.world_size == 1:
+            return
+        trainer._teardown = lambda: None  # type: ignore[method-assign]
+        if launcher is not None:
+            launcher.kill(getattr(signal, "SIGKILL", signal.SIGTERM))
+            launcher.procs.clear()  # Lightning's observer would end this process too
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the epoch's row in the first process, and save."""
@@ -213,39 +233,30 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         return read_checkpoint(self.folder)
 
 
-@contextmanager
-def _signals_for_all(trainer: pl.Trainer) -> Iterator[None]:
-    """End the processes that Lightning starts when Ctrl-C or SIGTERM ends this one.
+def _start_without_signals(trainer: pl.Trainer) -> None:
+    """Let processes that Lightning starts ignore Ctrl-C and SIGTERM. The first process ends them.
 
-    The other processes ignore these signals. Otherwise their tracebacks would be printed after the
-    first process has ended.
+    Otherwise their tracebacks would be printed after the first process has ended.
     """
     launcher: Any = trainer.strategy.launcher
-    start, signals = launcher._call_children_scripts, (signal.SIGINT, signal.SIGTERM)
+    if launcher is None or sys.platform == "win32":
+        return
+    start = launcher._call_children_scripts
 
     def start_without_signals() -> None:
+        signals = (signal.SIGINT, signal.SIGTERM)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # new processes inherit it
         try:
             start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    def end(number: int, _: object) -> None:
-        launcher.kill(signal.SIGKILL)
-        trainer._teardown = lambda: None  # type: ignore[method-assign]  # it would wait for them
-        signal.signal(number, handlers[signal.Signals(number)])
-        signal.raise_signal(number)
-
-    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
-        yield
-        return
     launcher._call_children_scripts = start_without_signals
-    handlers = {number: signal.signal(number, end) for number in signals}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+
+
+def _lost_connection(error: RuntimeError) -> bool:
+    """Return whether an error means that another process of the run has ended."""
+    return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
 
 
 @contextmanager
