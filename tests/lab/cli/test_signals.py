@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ranking_data import COLUMNS, OPTIONS, write_groups
-from runs.launched import SECONDS, begin
+from runs.launched import SECONDS, begin, wait_for
 
 SCRIPT = Path(__file__).with_name("in_background.py")
 IMAGES = "train images --data shapes.npz --batch-size 20 --width 4 --device cpu --epochs 100000"
@@ -114,9 +114,3 @@ def assert_ends(line: str, folder: Path, number: int, reached: str, message: str
     before = metrics.read_text() if metrics.exists() else ""
     time.sleep(0.5)
     assert (metrics.read_text() if metrics.exists() else "") == before
-
-
-def wait_for(file: Path, process) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not file.exists() and process.is_alive() and time.monotonic() < deadline:
-        time.sleep(0.01)

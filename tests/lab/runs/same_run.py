@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -50,3 +52,18 @@ def assert_same_run(one: Path, other: Path) -> None:
     assert files(one) == files(other)
     rows = [Result.read_file(out / "result.json").row for out in (one, other)]
     assert rows[0].scores == rows[1].scores
+
+
+def fill_the_disk(monkeypatch, file: str, after: int) -> None:
+    """Let a device that is always full take the place of a file, once it was written so often."""
+    make, calls = tempfile.mkstemp, 0
+
+    def full(*others, prefix, **named):
+        nonlocal calls
+        descriptor, name = make(*others, prefix=prefix, **named)
+        calls += file in prefix
+        if file in prefix and calls > after:
+            os.dup2(os.open("/dev/full", os.O_WRONLY), descriptor)
+        return descriptor, name
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from runs.killed_run import run_until_killed, train
-from runs.same_run import assert_same_run, final_state
+from runs.same_run import assert_same_run, fill_the_disk, final_state
 
 from bayescl_lab import load
 from bayescl_lab.runs.folder import RunFolder
@@ -50,21 +48,6 @@ def test_a_run_killed_at_any_point_ends_like_the_unbroken_run(
     run_until_killed(point, train, settings, out)
     train_images(settings, out, resume=True)
     assert_same_run(out, trained(settings))
-
-
-def fill_the_disk(monkeypatch, file: str, after: int) -> None:
-    """Let a device that is always full take the place of a file, once it was written so often."""
-    make, calls = tempfile.mkstemp, 0
-
-    def full(*others, prefix, **named):
-        nonlocal calls
-        descriptor, name = make(*others, prefix=prefix, **named)
-        calls += file in prefix
-        if file in prefix and calls > after:
-            os.dup2(os.open("/dev/full", os.O_WRONLY), descriptor)
-        return descriptor, name
-
-    monkeypatch.setattr(tempfile, "mkstemp", full)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

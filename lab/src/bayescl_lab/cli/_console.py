@@ -41,7 +41,8 @@ def console(*, stderr: bool = False) -> Console:
 def say(*lines: object, stderr: bool = False) -> None:
     """Print lines literally, without breaking them."""
     for line in lines:
-        console(stderr=stderr).print(str(line), soft_wrap=True, markup=False)
+        text = str(line).encode("utf-8", "backslashreplace").decode()  # paths may not be UTF-8
+        console(stderr=stderr).print(text, soft_wrap=True, markup=False)
 
 
 def print_guesses(data: RankingData) -> None:

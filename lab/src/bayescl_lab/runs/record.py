@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from bayescl_lab._files import UnreadableError, write_atomically
@@ -63,3 +64,19 @@ def places(ids: Iterable[Any], known: NDArray[Any]) -> NDArray[np.int64]:
     wanted = list(map(str, ids))
     rows = {str(name): row for row, name in enumerate(known.tolist())} if wanted else {}
     return np.array([rows.get(name, -1) for name in wanted], dtype=np.int64)
+
+
+def hint(name: str, known: Container[str]) -> str:
+    """Return an addition to a message about an unknown id if a similar one is known."""
+    close = (f"{name}.0", name.removesuffix(".0"), name.lstrip("0"))
+    return next((f", but {one}" for one in close if one in known), "")
+
+
+def without_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    """Put an apostrophe before text that a spreadsheet would run as a formula.
+
+    Numbers such as "-5" are not changed.
+    """
+    text = pl.col(pl.String)
+    is_formula = text.str.contains(r"^[=+\-@\t\r]") & text.cast(pl.Float64, strict=False).is_null()
+    return frame.with_columns(pl.when(is_formula).then("'" + text).otherwise(text).name.keep())

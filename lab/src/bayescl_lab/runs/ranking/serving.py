@@ -25,6 +25,7 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.ranking_record import RankingRecord
 from bayescl_lab.runs.ranking.ranking_run import RankingRun
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
+from bayescl_lab.runs.record import hint
 from bayescl_lab.runs.run import Kind
 
 Items = Sequence[int | str]
@@ -194,10 +195,9 @@ class Recommender:
         index, unknown = self._index[kind], self.unknown(kind, ids)
         if unknown:
             names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
-            close = (f"{unknown[0]}.0", unknown[0].removesuffix(".0"), unknown[0].lstrip("0"))
-            hint = next((f", but {name}" for name in close if name in index), "")
             raise ValueError(
-                f"{self.trained_on.name} has no {kind}{'s' * (len(unknown) > 1)} {names}{hint}"
+                f"{self.trained_on.name} has no {kind}{'s' * (len(unknown) > 1)} {names}"
+                f"{hint(unknown[0], index)}"
             )
         return np.array([index[name] for name in _listed(ids)], dtype=np.int64)
 
