@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-import torch
 from PIL import Image
 
 from bayescl_lab._downloads import extract_archive
@@ -27,7 +26,6 @@ from bayescl_lab.images.datasets import load_images
 from bayescl_lab.inspect.files import read_embeddings
 from bayescl_lab.inspect.measures import diagnose_embeddings
 from bayescl_lab.ranking.datasets import load_interactions
-from bayescl_lab.runs.weights import read_checkpoint
 
 MUTATIONS = int(os.environ.get("BAYESCL_MUTATIONS", "40"))
 ROOM = 2**30
@@ -166,7 +164,6 @@ def rank(path: Path) -> None:
     assert train.timestamps is None or np.isfinite(train.timestamps).all()
 
 
-STATE = {"weight": torch.arange(12.0).reshape(3, 4), "bias": torch.zeros(3)}
 FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     "a.npy": (lambda path: np.save(path, rows()["embeddings"]), inspect),
     "a.npz": (lambda path: np.savez_compressed(path, **rows()), inspect),
@@ -179,7 +176,6 @@ FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     "a.csv.gz": (packed_table, rank),
     "table.parquet": (parquet_table, rank),
     "train.txt": (lists, rank),
-    "a.ckpt": (lambda path: torch.save({"state_dict": STATE, "epoch": 3}, path), read_checkpoint),
 }
 
 

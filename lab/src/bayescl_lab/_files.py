@@ -38,6 +38,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def open_atomically(path: Path) -> Iterator[BinaryIO]:
     """Open a binary file that replaces ``path`` if the block ends without an error.
 
+    If ``path`` is a link, the file that it points to is replaced.
+
     Raises:
         OSError: as in :func:`write_atomically`.
 
@@ -48,8 +50,9 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
         >>> [path.name for path in folder.iterdir()]
         ['weights.pt']
     """
+    target = Path(os.path.realpath(path))
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
         staged = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -57,7 +60,7 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
                 file.flush()
                 os.fsync(file.fileno())
             staged.chmod(0o644)
-            staged.replace(path)
+            staged.replace(target)
         except BaseException:
             staged.unlink(missing_ok=True)
             raise
@@ -72,11 +75,13 @@ def staged_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder that is moved to ``path`` if the block ends without an error.
 
     Args:
-        path: Folder to create. It must be empty or must not exist. Parent folders are created.
+        path: Folder to create, or a link to it. It must be empty or must not exist. Parent folders
+            are created.
 
     Raises:
         OSError: if the folder cannot be written. Nothing is left in this case.
     """
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     try:

@@ -14,6 +14,7 @@ from PIL import Image
 from ranking_data import OPTIONS, write_groups
 
 from bayescl_lab.cli import main
+from bayescl_lab.runs.folder import RunFolder, read_json, write_json
 
 
 class Outcome(NamedTuple):
@@ -116,8 +117,10 @@ def trained(bayescl, trained_once, tmp_path) -> Callable[[str, str], str]:
         if kept.exists():
             shutil.copytree(kept, "run")
             # Folders remember where their data are, so a copy is told where its own are.
-            record = Path("run/data.json")
-            record.write_text(record.read_text().replace(place.read_text(), str(tmp_path)))
+            folder = RunFolder.find(Path("run"))
+            record = read_json(folder.data_file, folder.identity)
+            record["data"] = record["data"].replace(place.read_text(), str(tmp_path))
+            write_json(folder.data_file, record, folder.identity)
         else:
             assert bayescl(f"{line} --out run").status == 0
             shutil.copytree("run", kept)

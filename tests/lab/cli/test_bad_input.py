@@ -138,15 +138,6 @@ def test_a_run_without_a_checkpoint_cannot_be_evaluated_yet_but_can_go_on(bayesc
     assert bayescl("train images --resume --out run").status == 0
 
 
-def test_a_damaged_checkpoint_is_named(refused, image_run):
-    Path("run/result.json").unlink()
-    checkpoint = Path("run/checkpoints/last.ckpt")
-    whole, message = checkpoint.read_bytes(), "the checkpoint run/checkpoints/last.ckpt is damaged"
-    for content in (b"", b"PK\x03\x04", b"junk" * 100, whole[: len(whole) // 2]):
-        checkpoint.write_bytes(content)
-        refused((line, message) for line in ("evaluate run", "train images --resume --out run"))
-
-
 def test_runs_of_other_kinds_are_told_apart(refused, tmp_path):
     RunFolder.create(tmp_path / "comparison", "compare images", {"data": "digits"})
     RunFolder.create(tmp_path / "images", "train images", {"data": "digits"})

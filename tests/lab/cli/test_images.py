@@ -75,4 +75,4 @@ def test_the_checkpoint_of_another_encoder_is_answered_with_one_line(bayescl, ba
     shutil.copy("other/checkpoints/last.ckpt", "run/checkpoints/last.ckpt")
     Path("run/result.json").unlink()
     for line in ("train images --out run --resume", "evaluate run"):
-        assert "run/checkpoints/last.ckpt belongs to another model" in bayescl(line).complaint
+        assert "run/checkpoints/last.ckpt is damaged or of another run" in bayescl(line).complaint

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from ranking_data import COLUMNS, OPTIONS, write_groups
-from runs.launched import SECONDS, begin
+from runs.launched import SECONDS, begin, wait_for
 
 SCRIPT = Path(__file__).with_name("in_background.py")
 IMAGES = "train images --data shapes.npz --batch-size 20 --width 4 --device cpu --epochs 100000"
@@ -75,7 +75,17 @@ def test_before_the_first_checkpoint_the_line_says_where_a_run_continues(
     bayescl, bought, shapes, monkeypatch, number, line, place, message
 ):
     handlers = {number: signal.getsignal(number) for number in ENDS}
-    monkeypatch.setattr(f"bayescl_lab.{place}", lambda *_, **__: signal.raise_signal(number))
+    monkeypatch.setattr("bayescl_lab._interrupts._PATIENCE", 0.01)
+
+    class InDestructor:
+        def __del__(self) -> None:
+            signal.raise_signal(number)
+
+    def receive(*_, **__) -> None:
+        InDestructor()
+        time.sleep(SECONDS)
+
+    monkeypatch.setattr(f"bayescl_lab.{place}", receive)
     data = COLUMNS if "ranking" in line else f"--data {shapes}"
     outcome = bayescl(f"{line} {data} --out run")
     for each, handler in handlers.items():  # the command ignores further signals
@@ -104,9 +114,3 @@ def assert_ends(line: str, folder: Path, number: int, reached: str, message: str
     before = metrics.read_text() if metrics.exists() else ""
     time.sleep(0.5)
     assert (metrics.read_text() if metrics.exists() else "") == before
-
-
-def wait_for(file: Path, process) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not file.exists() and process.is_alive() and time.monotonic() < deadline:
-        time.sleep(0.01)

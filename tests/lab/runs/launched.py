@@ -7,6 +7,7 @@ import os
 import runpy
 import socket
 import sys
+import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -22,6 +23,13 @@ def begin(script: Path, *words: object, log: Path, **environment: object) -> Bas
     process = context.Process(target=_run, args=(argv, log, named))
     process.start()
     return process
+
+
+def wait_for(file: Path, process: BaseProcess) -> None:
+    """Wait until a process has written a file."""
+    deadline = time.monotonic() + SECONDS
+    while not file.exists() and process.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def run_on_ranks(script: Path, folder: Path, ranks: int) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import torch
 
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.weights import read_checkpoint
 
@@ -17,7 +21,12 @@ class PowerCut(BaseException):
 
 def final_state(out: Path) -> dict[str, Any]:
     """The state of the model in a run's last checkpoint."""
-    return read_checkpoint(out / "checkpoints" / "last.ckpt")["state_dict"]
+    return read_checkpoint(RunFolder.find(out))["state_dict"]
+
+
+def rows_of(out: Path) -> list[dict[str, Any]]:
+    """The rows of a run's ``metrics.csv``."""
+    return pl.read_csv(out / "metrics.csv").to_dicts()
 
 
 def lines_without_clock(out: Path) -> list[str]:
@@ -43,3 +52,18 @@ def assert_same_run(one: Path, other: Path) -> None:
     assert files(one) == files(other)
     rows = [Result.read_file(out / "result.json").row for out in (one, other)]
     assert rows[0].scores == rows[1].scores
+
+
+def fill_the_disk(monkeypatch, file: str, after: int) -> None:
+    """Let a device that is always full take the place of a file, once it was written so often."""
+    make, calls = tempfile.mkstemp, 0
+
+    def full(*others, prefix, **named):
+        nonlocal calls
+        descriptor, name = make(*others, prefix=prefix, **named)
+        calls += file in prefix
+        if file in prefix and calls > after:
+            os.dup2(os.open("/dev/full", os.O_WRONLY), descriptor)
+        return descriptor, name
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)

@@ -14,11 +14,3 @@ def test_nan_never_gets_into_a_result_and_a_damaged_one_is_refused(tmp_path):
         folder.result_file.write_text(content)
         with pytest.raises(ValueError, match="is damaged"):
             read_json(folder.result_file)
-
-
-def test_metrics_come_back_digit_for_digit(tmp_path):
-    folder = RunFolder.create(tmp_path / "run", "train images", {"loss": "hard"})
-    assert folder.read_metrics() == []
-    rows = [{"epoch": 1, "loss": 0.1 + 0.2}, {"epoch": 2, "loss": 1e-9}]
-    folder.write_metrics(rows)
-    assert folder.read_metrics() == rows

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 from runs.killed_run import run_until_killed, train
-from runs.same_run import assert_same_run, final_state
+from runs.same_run import assert_same_run, fill_the_disk, final_state
 
 from bayescl_lab import load
+from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.image_run import ImageRun, evaluate_images, train_images
 from bayescl_lab.runs.ranking.ranking_run import train_ranking
 
@@ -51,21 +50,6 @@ def test_a_run_killed_at_any_point_ends_like_the_unbroken_run(
     assert_same_run(out, trained(settings))
 
 
-def fill_the_disk(monkeypatch, file: str, after: int) -> None:
-    """Let a device that is always full take the place of a file, once it was written so often."""
-    make, calls = tempfile.mkstemp, 0
-
-    def full(*others, prefix, **named):
-        nonlocal calls
-        descriptor, name = make(*others, prefix=prefix, **named)
-        calls += file in prefix
-        if file in prefix and calls > after:
-            os.dup2(os.open("/dev/full", os.O_WRONLY), descriptor)
-        return descriptor, name
-
-    monkeypatch.setattr(tempfile, "mkstemp", full)
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize(
     ("file", "message"),
@@ -83,7 +67,7 @@ def test_a_full_disk_leaves_what_was_there_before_and_says_so(
         with pytest.raises(OSError, match=message):
             train_images(run_settings, out)
     assert [file.name for file in (out / "checkpoints").iterdir()] == ["last.ckpt"]
-    assert ImageRun(run_settings).load(out / "checkpoints" / "last.ckpt") == 1
+    assert ImageRun(run_settings).load(RunFolder.find(out)) == 1
     train_images(run_settings, out, resume=True)
     assert_same_run(out, trained(run_settings))
 

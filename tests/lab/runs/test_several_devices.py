@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 import torch
 from ranking_data import OPTIONS, write_groups
-from runs.launched import SECONDS, begin, run_on_ranks
+from runs.launched import SECONDS, begin, run_on_ranks, wait_for
+from runs.same_run import rows_of
 from runs.train_on_ranks import CASES, found, train_all
 
 from bayescl_lab.runs.folder import RunFolder
@@ -38,9 +42,9 @@ def test_two_ranks_end_with_the_weights_and_losses_of_one_process(case, results)
     assert shared_losses == pytest.approx(losses, rel=1e-5)
 
 
-def begun(folder: Path, *, failing: int = -1) -> BaseProcess:
+def begun(folder: Path, *, failing: int = -1, epochs: int = 2) -> BaseProcess:
     """Start a command line, which starts the second process by itself; one rank may fail."""
-    line = f"train ranking {OPTIONS} --epochs 2 --devices 2".replace(
+    line = f"train ranking {OPTIONS} --epochs {epochs} --devices 2".replace(
         "bought.csv", str(write_groups(folder))
     )
     options = {"log": folder / "log", "OMP_NUM_THREADS": 1}
@@ -65,7 +69,7 @@ def test_the_command_line_starts_a_process_for_each_device(tmp_path):
     assert "Traceback" not in printed
     folder = RunFolder.find(tmp_path / "run")
     assert folder.config()["devices"] == 2
-    assert [row["epoch"] for row in folder.read_metrics()] == [1, 2]
+    assert [row["epoch"] for row in rows_of(folder.path)] == [1, 2]
     assert Result.read_file(folder.result_file).baselines.keys() == {"popularity", "ease"}
 
 
@@ -74,6 +78,19 @@ def test_a_rank_that_fails_ends_all(tmp_path):
     assert ended(begun(tmp_path, failing=1)) != 0
     assert "bayescl: rank 1 has had enough" in (tmp_path / "log").read_text()
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.distributed
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the process in /proc")
+def test_a_killed_process_ends_all_with_one_line(tmp_path):
+    process = begun(tmp_path, epochs=100_000)
+    checkpoint = tmp_path / "run/checkpoints/last.ckpt"
+    wait_for(checkpoint, process)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGKILL)
+    assert ended(process) == 2
+    (error,) = [it for it in (tmp_path / "log").read_text().splitlines() if " of 100" not in it]
+    assert error.startswith("bayescl: another process of the run has ended")
 
 
 @pytest.mark.parametrize(

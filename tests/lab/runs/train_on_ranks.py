@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from runs.same_run import final_state, rows_of
 from torch import nn
 
 from bayescl.losses import BayesianContrastiveLoss, OracleContrastiveLoss
@@ -28,7 +29,6 @@ from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.ranking.ranking_run import train_ranking
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 from bayescl_lab.runs.settings import process_rank
-from bayescl_lab.runs.weights import read_checkpoint
 
 BATCH, EPOCHS, IMAGES = 16, 2, 50
 ENCODERS = {"bayesian": BayesianContrastiveLoss, "oracle": OracleContrastiveLoss}
@@ -68,7 +68,8 @@ def train_encoder(case: str, folder: Path, devices: int) -> None:
         total_steps=EPOCHS * len(order),
         seed=0,
     )
-    folder.mkdir(exist_ok=True)
+    if rank == 0:
+        RunFolder.create(folder, "a test", {})
     options: Any = {"epochs": EPOCHS, "device": torch.device("cpu"), "devices": devices}
     fit_in_folder(model, StoreBatches(store, order), RunFolder(folder, "a test"), **options)
 
@@ -100,10 +101,10 @@ def found(parent: Path) -> dict[str, tuple[dict[str, torch.Tensor], list[float]]
     """Weights, and the loss of every epoch, by case."""
     results = {}
     for number, case in enumerate(CASES):
-        folder = RunFolder(parent / str(number), "")
-        state = read_checkpoint(folder.checkpoint)["state_dict"]
+        folder = parent / str(number)
+        state = final_state(folder)
         weights = {name: value for name, value in state.items() if torch.is_tensor(value)}
-        results[case] = weights, [row["loss"] for row in folder.read_metrics()]
+        results[case] = weights, [row["loss"] for row in rows_of(folder)]
     return results
 
 

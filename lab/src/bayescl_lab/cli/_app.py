@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import signal
 import sys
-import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +15,7 @@ from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from cyclopts.argument import ArgumentCollection
 
 from bayescl import __version__
+from bayescl_lab._interrupts import Terminated, handled
 
 BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
 
@@ -86,23 +85,18 @@ def main(arguments: Sequence[str] | None = None, program: Program = BAYESCL) -> 
 
     Returns:
         0 on success, 2 on bad input, 130 on Ctrl-C and 143 on SIGTERM. Errors print one line to
-        standard error.
+        standard error. A second Ctrl-C or SIGTERM ends the process at once.
     """
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)
     words = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     # Options may be spelled with _ or -.
     words = [re.sub(r"^--[^=]+", lambda name: name[0].replace("_", "-"), word) for word in words]
     try:
-        with warnings.catch_warnings():
+        with handled(), warnings.catch_warnings():
             warnings.showwarning = _print_warning
             application(words, program).meta(
                 words, exit_on_error=False, print_error=False, result_action="return_none"
             )
     except KeyboardInterrupt as stop:
-        # A second signal while Python shuts down would only add a traceback.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
         is_sigterm = isinstance(stop, Terminated)
         said = ": ".join(["terminated" if is_sigterm else "interrupted", *stop.args])
         _print_error(said, program)
@@ -114,14 +108,6 @@ def main(arguments: Sequence[str] | None = None, program: Program = BAYESCL) -> 
         _print_error(message, program)
         return BAD_INPUT
     return 0
-
-
-class Terminated(KeyboardInterrupt):
-    """Raised on SIGTERM and handled like Ctrl-C."""
-
-
-def _terminate(*_: object) -> None:
-    raise Terminated
 
 
 def application(words: list[str] | None = None, program: Program = BAYESCL) -> App:

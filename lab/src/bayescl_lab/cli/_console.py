@@ -20,6 +20,8 @@ from rich.progress import (
 from rich.table import Table
 from typing_extensions import Self
 
+from bayescl_lab._interrupts import check
+
 if TYPE_CHECKING:
     from bayescl_lab.ranking.data import RankingData
     from bayescl_lab.report.tables import Table as Content
@@ -39,7 +41,8 @@ def console(*, stderr: bool = False) -> Console:
 def say(*lines: object, stderr: bool = False) -> None:
     """Print lines literally, without breaking them."""
     for line in lines:
-        console(stderr=stderr).print(str(line), soft_wrap=True, markup=False)
+        text = str(line).encode("utf-8", "backslashreplace").decode()  # paths may not be UTF-8
+        console(stderr=stderr).print(text, soft_wrap=True, markup=False)
 
 
 def print_guesses(data: RankingData) -> None:
@@ -114,7 +117,11 @@ class Bar(Progress):
         return self
 
     def tell(self, done: float, description: str | None = None) -> None:
-        """Show the progress and, if it changed, the current activity."""
+        """Show the progress and, if it changed, the current activity.
+
+        Raises ``KeyboardInterrupt`` after Ctrl-C or SIGTERM.
+        """
+        check()
         self.start()
         (task,) = self.tasks
         self.update(task.id, completed=done, description=description)

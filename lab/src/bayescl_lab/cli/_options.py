@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
@@ -15,7 +16,7 @@ from cyclopts import Group, Parameter
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count
-from bayescl_lab._files import open_atomically
+from bayescl_lab._files import write_atomically
 
 if TYPE_CHECKING:
     import polars as pl
@@ -132,7 +133,15 @@ def check_output(file: Path, *suffixes: str) -> Path:
 
 
 def write_table(frame: pl.DataFrame, file: Path) -> None:
-    """Write a table atomically, in the format of the file's suffix."""
-    write = frame.write_csv if file.suffix == ".csv" else frame.write_parquet
-    with open_atomically(file) as opened:
-        write(opened)
+    """Write a table atomically, in the format of the file's suffix.
+
+    In a CSV file, text that a spreadsheet would run as a formula gets a leading apostrophe.
+    """
+    from bayescl_lab.runs.record import without_formulas
+
+    content = io.BytesIO()  # Polars would hide the error of a full disk behind its own
+    if file.suffix == ".csv":
+        without_formulas(frame).write_csv(content)
+    else:
+        frame.write_parquet(content)
+    write_atomically(file, content.getvalue())

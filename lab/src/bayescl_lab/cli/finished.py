@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from bayescl_lab._fields import Count, Words
-from bayescl_lab._files import open_atomically, write_atomically
+from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import console, printable, say
 from bayescl_lab.cli._console import table as table_of
 from bayescl_lab.cli._options import FLAT, check_output, named_encoder, write_table
@@ -52,8 +53,9 @@ def embed(
     frame = run_embeddings(run, of, output=output, data=data, encoder=named_encoder(encoder))
     array = frame["embedding"].to_numpy()
     if out.suffix == ".npy":
-        with open_atomically(out) as opened:
-            np.save(opened, array, allow_pickle=False)
+        content = io.BytesIO()
+        np.save(content, array, allow_pickle=False)
+        write_atomically(out, content.getvalue())
     else:
         write_table(frame, out)
     kind = f" ({frame['output'][0]} of images)" if "output" in frame else ""
@@ -133,7 +135,8 @@ def recommend(
             are written to --out. The following options describe the table.
         k: Number of items per list.
         all: Write lists for all users to --out.
-        out: Output file, ending in .csv or .parquet.
+        out: Output file, ending in .csv or .parquet. In .csv files, ids that a spreadsheet would
+            run as formulas get a leading apostrophe.
         allow_known: Include items that the user already has.
     """
     from bayescl_lab.ranking.interactions import in_words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import polars as pl
 import torch
 
 from bayescl_lab._fields import check_choice
-from bayescl_lab._files import open_atomically, staged_folder
+from bayescl_lab._files import staged_folder, write_atomically
 from bayescl_lab.runs.folder import RunFolder, check_vacant, write_json
 from bayescl_lab.runs.ranking.serving import Recommender
 from bayescl_lab.runs.record import write_arrays
@@ -121,8 +122,9 @@ def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> d
         warnings.simplefilter("ignore")  # of torch about its own parts
         batch = torch.export.Dim("batch", min=1)
         program = torch.export.export(model, (example,), dynamic_shapes=({0: batch},))
-        with open_atomically(folder / "encoder.pt2") as file:
-            torch.export.save(program, file)
+        content = io.BytesIO()  # torch's writer ends the process if the disk is full
+        torch.export.save(program, content)
+        write_atomically(folder / "encoder.pt2", content.getvalue())
         features = model(example).shape[1]
     return {
         "use": "torch.export.load('encoder.pt2').module()(images)",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +14,14 @@ from typing import Any, ClassVar
 import yaml
 
 from bayescl_lab._files import UnreadableError, staged_folder, sweep, write_atomically
+from bayescl_lab.runs.digest import PLACEHOLDER, has_digest, with_digest
 
 _HEADER = "# bayescl "
 """Start of the first line of ``config.yaml``, before the kind of run."""
+_DIGEST = "digest"
+"""Last field of JSON files of a run."""
+_IDENTITY = "# run "
+"""Start of the second line of ``config.yaml``, before the identity of the run."""
 
 
 def _file(name: str) -> Any:
@@ -29,6 +36,8 @@ class RunFolder:
     A run that trains also records its data; see :mod:`bayescl_lab.runs.record`. ``config.yaml``
     has the kind of run in a comment, and can be passed as ``--config`` to the command of this kind.
     Files are written to a temporary file and then moved, so readers never see incomplete files.
+    Files that affect results have a digest (see :mod:`bayescl_lab.runs.digest`), which is checked
+    when they are read.
 
     Attributes:
         path: Path of the folder.
@@ -41,7 +50,7 @@ class RunFolder:
     config_file: ClassVar[Path] = _file("config.yaml")
     """The kind of the run and its full settings, as options of its command."""
     metrics_file: ClassVar[Path] = _file("metrics.csv")
-    """One row per epoch."""
+    """One row per epoch. The checkpoint has the rows too, so this file is not read."""
     checkpoint: ClassVar[Path] = _file("checkpoints/last.ckpt")
     """The last checkpoint."""
     data_file: ClassVar[Path] = _file("data.json")
@@ -54,6 +63,16 @@ class RunFolder:
         if not self.checkpoint.is_file():
             raise ValueError(f"{self.path} has no checkpoint yet")
         return self.checkpoint
+
+    @property
+    def identity(self) -> str:
+        """Random identity of the run, part of the digests of its files."""
+        return self._read_config()[1]
+
+    @property
+    def has_record(self) -> bool:
+        """Whether the run has recorded its data, which it does before the first checkpoint."""
+        return self.data_file.is_file() or self.checkpoint.is_file()
 
     @property
     def is_finished(self) -> bool:
@@ -90,7 +109,7 @@ class RunFolder:
 
     def config(self) -> dict[str, Any]:
         """Return the settings of the run."""
-        return self._read_config()[1]
+        return self._read_config()[2]
 
     def write_metrics(self, rows: Sequence[Mapping[str, object]]) -> None:
         """Write the rows of ``metrics.csv``."""
@@ -98,16 +117,13 @@ class RunFolder:
 
         write_atomically(self.metrics_file, pl.DataFrame(rows).write_csv())
 
-    def read_metrics(self) -> list[dict[str, float]]:
-        """Read the rows of ``metrics.csv``; none if the file does not exist."""
-        if not self.metrics_file.is_file():
-            return []
-        import polars as pl
-
+    @property
+    def finished_epochs(self) -> int:
+        """Number of rows of ``metrics.csv``, to show the progress of a run."""
         try:
-            return pl.read_csv(self.metrics_file).to_dicts()
-        except (OSError, pl.exceptions.PolarsError):
-            raise UnreadableError(f"{self.metrics_file} is damaged") from None
+            return self.metrics_file.read_bytes().count(b"\n") - 1
+        except OSError:
+            return 0
 
     def sweep(self) -> None:
         """Remove temporary files of a killed run."""
@@ -115,24 +131,24 @@ class RunFolder:
         sweep(self.checkpoint.parent)
 
     def _write_config(self, config: Mapping[str, object]) -> None:
-        text = yaml.safe_dump(dict(config), sort_keys=False)
-        write_atomically(self.config_file, f"{_HEADER}{self.kind}\n{text}")
+        settings = yaml.safe_dump(dict(config), sort_keys=False)
+        text = f"{_HEADER}{self.kind}\n{_IDENTITY}{uuid.uuid4().hex}\n{settings}# "
+        write_atomically(self.config_file, with_digest(text.encode() + PLACEHOLDER + b"\n", ""))
 
-    def _read_config(self) -> tuple[str, dict[str, Any]]:
-        """Read kind and settings; raise ``ValueError`` if this is not a run folder."""
+    def _read_config(self) -> tuple[str, str, dict[str, Any]]:
+        """Read kind, identity and settings; raise ``ValueError`` if this is not a run folder."""
         if not self.path.is_dir():
             raise UnreadableError(f"there is no run folder {self.path}")
         if not self.config_file.is_file():
             raise UnreadableError(f"{self.path} is not a run folder: it has no config.yaml")
-        try:
-            text = self.config_file.read_text(encoding="utf-8")
-            config = yaml.safe_load(text)
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError):
-            raise UnreadableError(f"{self.config_file} is damaged") from None
-        first = text.partition("\n")[0]
-        if not first.startswith(_HEADER) or not isinstance(config, dict):
+        content = self.config_file.read_bytes()
+        if not content.startswith(_HEADER.encode()):
             raise UnreadableError(f"{self.path} is not a run folder: its config.yaml names no run")
-        return first.removeprefix(_HEADER), config
+        if not has_digest(io.BytesIO(content), ""):
+            raise UnreadableError(f"{self.config_file} is damaged: it was changed after the start")
+        kind, identity, settings = content.decode().split("\n", 2)
+        config: dict[str, Any] = yaml.safe_load(settings)
+        return kind.removeprefix(_HEADER), identity.removeprefix(_IDENTITY), config
 
 
 def check_vacant(
@@ -156,14 +172,30 @@ def check_writable(path: Path) -> None:
         raise ValueError(f"cannot write to {path}: {nearest} is not a writable folder")
 
 
-def write_json(path: Path, value: Mapping[str, object]) -> None:
-    """Write a mapping to a JSON file; raise on NaN and infinity, which JSON does not have."""
-    write_atomically(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+def write_json(path: Path, value: Mapping[str, object], identity: str | None = None) -> None:
+    """Write a mapping to a JSON file, with a digest if the identity of a run is given.
+
+    NaN and infinity raise ``ValueError``, because JSON does not have them.
+    """
+    value = value if identity is None else {**value, _DIGEST: PLACEHOLDER.decode()}
+    content = (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
+    write_atomically(path, content if identity is None else with_digest(content, identity))
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read the mapping in a JSON file; raise ``ValueError`` if it does not hold one."""
+def read_json(path: Path, identity: str | None = None) -> dict[str, Any]:
+    """Read the mapping in a JSON file, and check its digest.
+
+    A digest is required if the identity of a run is given.
+
+    Raises:
+        ValueError: if the file does not hold a mapping, or the digest is wrong.
+    """
+    content = path.read_bytes()
     try:
-        return {**json.loads(path.read_text(encoding="utf-8"))}
-    except (TypeError, json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        value = {**json.loads(content)}
+    except (TypeError, ValueError, RecursionError):
         raise UnreadableError(f"{path} is damaged") from None
+    found = value.pop(_DIGEST, None)
+    if (found or identity is not None) and not has_digest(io.BytesIO(content), identity or ""):
+        raise UnreadableError(f"{path} is damaged or of another run: its digest is wrong")
+    return value

@@ -12,11 +12,10 @@ import logging
 import math
 import signal
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,15 @@ import torch
 from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.strategies import DDPStrategy
 
-from bayescl_lab._files import open_atomically
+from bayescl_lab._files import write_atomically
+from bayescl_lab._interrupts import check
+from bayescl_lab.runs.digest import archive_with_digest
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.weights import read_checkpoint
 
 _PULSE_SECONDS = 0.25
+_ROWS = "metrics"
+"""Name of the rows of ``metrics.csv`` in a checkpoint."""
 
 
 def fit_in_folder(
@@ -66,7 +69,7 @@ def fit_in_folder(
         **journal_options: Arguments of :class:`Journal`.
 
     Raises:
-        ValueError: if the loss is not finite.
+        ValueError: if the loss or the weights are not finite, or another process has ended.
         OSError: if a checkpoint or the metrics cannot be written. Previous files are kept.
     """
     journal = Journal(folder, **journal_options)
@@ -86,7 +89,7 @@ def fit_in_folder(
             max_epochs=epochs,
             logger=False,
             callbacks=[journal],
-            plugins=[AtomicCheckpointIO()],
+            plugins=[AtomicCheckpointIO(folder)],
             enable_checkpointing=False,  # the journal saves checkpoints
             enable_progress_bar=False,
             enable_model_summary=False,
@@ -97,8 +100,17 @@ def fit_in_folder(
         connector.register_signal_handlers = lambda: None
         last = folder.checkpoint if folder.checkpoint.is_file() else None
         try:
-            with _signals_for_all(trainer) if several else nullcontext():
-                trainer.fit(module, batches, ckpt_path=last)
+            if several:
+                _start_without_signals(trainer)
+            trainer.fit(module, batches, ckpt_path=last)
+        except RuntimeError as error:
+            if not (several and _lost_connection(error)):
+                raise
+            if not trainer.is_global_zero:
+                raise SystemExit(1) from None
+            raise ValueError(
+                "another process of the run has ended, perhaps for lack of memory: use --resume"
+            ) from None
         except SystemExit as stop:
             # Lightning turns a KeyboardInterrupt into an exit with another status.
             if isinstance(stop.__context__, KeyboardInterrupt):
@@ -111,8 +123,8 @@ def fit_in_folder(
 class Journal(pl.Callback):
     """Write a row of ``metrics.csv`` after every epoch, then a checkpoint if one is due.
 
-    The row of an epoch is written before its checkpoint. A resumed run drops the rows of epochs
-    after its checkpoint. The loss of an epoch is the mean over its steps.
+    Checkpoints have the rows too. A resumed run starts with the rows of its checkpoint. The loss of
+    an epoch is the mean over its steps.
 
     Args:
         folder: Folder of the run.
@@ -127,13 +139,23 @@ class Journal(pl.Callback):
     checkpoint_every: int = 1
 
     def __post_init__(self) -> None:
-        self.rows = self.folder.read_metrics()
+        self.rows: list[dict[str, float]] = []
         self._total: torch.Tensor | float = 0.0
         self._steps, self._since, self._told = 0, 0.0, 0.0
 
-    def on_train_start(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Drop rows of epochs after the checkpoint."""
-        self.rows = [row for row in self.rows if row["epoch"] <= trainer.current_epoch]
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        """Add the rows to a checkpoint."""
+        del trainer, pl_module
+        checkpoint[_ROWS] = self.rows
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]
+    ) -> None:
+        """Continue with the rows of a checkpoint, and write them."""
+        del pl_module
+        self.rows = [*checkpoint[_ROWS]]
+        if trainer.is_global_zero:
+            self.folder.write_metrics(self.rows)
 
     def on_train_epoch_start(self, *_: Any) -> None:
         """Start an epoch."""
@@ -143,8 +165,9 @@ class Journal(pl.Callback):
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any
     ) -> None:
-        """Add a step's loss on its device, without synchronization."""
+        """Add a step's loss on its device, without synchronization; end after a signal."""
         del pl_module
+        check()
         self._total = self._total + outputs["loss"].detach().double()
         self._steps += 1
         now = time.perf_counter()
@@ -153,15 +176,27 @@ class Journal(pl.Callback):
             share = trainer.fit_loop.batch_idx / trainer.num_training_batches
             self.progress(trainer.current_epoch + share, None)
 
-    def on_train_epoch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+    def on_exception(self, trainer: pl.Trainer, *_: Any) -> None:
+        """End the other processes that Lightning started, and do not wait for them."""
+        launcher: Any = trainer.strategy.launcher
+        if trainer.world_size == 1:
+            return
+        trainer._teardown = lambda: None  # type: ignore[method-assign]
+        if launcher is not None:
+            launcher.kill(getattr(signal, "SIGKILL", signal.SIGTERM))
+            launcher.procs.clear()  # Lightning's observer would end this process too
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the epoch's row in the first process, and save."""
         epoch = trainer.current_epoch + 1
         mean = torch.as_tensor(self._total, dtype=torch.float64) / max(1, self._steps)
         if trainer.world_size > 1:
             mean = trainer.strategy.reduce(mean.to(trainer.strategy.root_device), reduce_op="mean")
         loss = float(mean)
-        if not math.isfinite(loss):
-            raise ValueError(f"the loss became {loss} in epoch {epoch}: lower the learning rate")
+        weights = torch.stack([weight.isfinite().all() for weight in pl_module.parameters()])
+        if not (math.isfinite(loss) and bool(weights.all())):
+            what = f"loss became {loss}" if not math.isfinite(loss) else "weights became infinite"
+            raise ValueError(f"the {what} in epoch {epoch}: lower the learning rate")
         # Read the time after the loss: the device has then finished all steps.
         seconds = time.perf_counter() - self._since
         if trainer.is_global_zero:
@@ -181,53 +216,47 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     is a copy, which can be interrupted.
     """
 
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, *_: Any, **__: Any) -> None:
         """Save a checkpoint. The previous one is kept if this fails, for example on a full disk."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         content = io.BytesIO()  # torch's writer would hide the error of a file behind its own
         torch.save(checkpoint, content)
-        with open_atomically(target) as file:
-            file.write(content.getbuffer())
+        write_atomically(target, archive_with_digest(content.getvalue(), self.folder.identity))
 
     def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> Any:
-        """Load tensors and plain values; see :func:`read_checkpoint`."""
-        return read_checkpoint(Path(path))
+        """Load tensors and plain values of the run; see :func:`read_checkpoint`."""
+        del path
+        return read_checkpoint(self.folder)
 
 
-@contextmanager
-def _signals_for_all(trainer: pl.Trainer) -> Iterator[None]:
-    """End the processes that Lightning starts when Ctrl-C or SIGTERM ends this one.
+def _start_without_signals(trainer: pl.Trainer) -> None:
+    """Let processes that Lightning starts ignore Ctrl-C and SIGTERM. The first process ends them.
 
-    The other processes ignore these signals. Otherwise their tracebacks would be printed after the
-    first process has ended.
+    Otherwise their tracebacks would be printed after the first process has ended.
     """
     launcher: Any = trainer.strategy.launcher
-    start, signals = launcher._call_children_scripts, (signal.SIGINT, signal.SIGTERM)
+    if launcher is None or sys.platform == "win32":
+        return
+    start = launcher._call_children_scripts
 
     def start_without_signals() -> None:
+        signals = (signal.SIGINT, signal.SIGTERM)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # new processes inherit it
         try:
             start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-    def end(number: int, _: object) -> None:
-        launcher.kill(signal.SIGKILL)
-        trainer._teardown = lambda: None  # type: ignore[method-assign]  # it would wait for them
-        signal.signal(number, handlers[signal.Signals(number)])
-        signal.raise_signal(number)
-
-    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
-        yield
-        return
     launcher._call_children_scripts = start_without_signals
-    handlers = {number: signal.signal(number, end) for number in signals}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+
+
+def _lost_connection(error: RuntimeError) -> bool:
+    """Return whether an error means that another process of the run has ended."""
+    return isinstance(error, torch.distributed.DistError) or "gloo" in str(error)
 
 
 @contextmanager

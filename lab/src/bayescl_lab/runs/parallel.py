@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from bayescl_lab._fields import Count, checked
+from bayescl_lab._interrupts import check
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.result import Result
 
@@ -72,6 +73,7 @@ def train_runs(
         torch.set_num_threads(1)  # as in workers, so results do not depend on their number
         try:
             for name, settings in runs.items():
+                check()
                 results[name] = _train_one(train, settings, parent / name, partial(report, name))
                 report(name, settings.epochs)
         finally:
@@ -90,8 +92,9 @@ def train_runs(
         }
         while pending:
             done, _ = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+            check()
             for name in pending.values():
-                epoch = len(RunFolder(parent / name, "").read_metrics())
+                epoch = RunFolder(parent / name, "").finished_epochs
                 if epoch > epochs[name]:
                     report(name, epoch)
             for future in done:
@@ -125,9 +128,10 @@ def _train_one(
 
 
 def _start_worker() -> None:
-    """Prepare a worker: use one thread, ignore Ctrl-C, and end with the parent."""
+    """Prepare a worker: use one thread, ignore signals of the group, and end with the parent."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     torch.set_num_threads(1)
 
 

@@ -203,9 +203,9 @@ class TrainedRun(ABC, Generic[AnySettings]):
         """
         folder = RunFolder.open(path, cls.kind)
         settings: Any = cls.settings_type.from_config(folder.config())
-        checkpoint = folder.kept_checkpoint()
+        folder.kept_checkpoint()  # raises if there is none, before the data are read
         run = cls(settings, **cls.restore(folder, data), **given)
-        return folder, run, run.load(checkpoint)
+        return folder, run, run.load(folder)
 
     @classmethod
     def train(
@@ -233,7 +233,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
             run.initialize()
         with start.work() if writes else nullcontext(start.folder) as folder:
             if begun:
-                run.load(folder.checkpoint)  # raises if it is damaged or of another model
+                run.load(folder)  # raises if it is damaged or of another model
             if writes:
                 run.write_record(folder)
             journal = run.fit(folder, **fit_options)
@@ -247,23 +247,23 @@ class TrainedRun(ABC, Generic[AnySettings]):
             }
         return start.finish(replace(result, rows=rows))[0]
 
-    def load(self, checkpoint: Path) -> int:
-        """Load the weights of a checkpoint, and return its number of epochs."""
-        content = read_checkpoint(checkpoint)
+    def load(self, folder: RunFolder) -> int:
+        """Load the weights of the last checkpoint, and return its number of epochs."""
+        content = read_checkpoint(folder)
         try:
             self.model.load_state_dict(content["state_dict"])
         except (RuntimeError, KeyError, ValueError, TypeError):
             raise ValueError(
-                f"the checkpoint {checkpoint} belongs to another model than these settings"
+                f"the checkpoint {folder.checkpoint} belongs to another model than these settings"
             ) from None
-        return int(content.get("epoch", -1)) + 1
+        return int(content["epoch"]) + 1
 
 
 def write_results(file: Path, *results: Result, origin: Mapping[str, Any]) -> list[Result]:
     """Write results with their provenance to a JSON file, and return them."""
     done = [replace(result, origin=origin) for result in results]
     stored = [result.stored() for result in done]
-    write_json(file, stored[0] if len(stored) == 1 else {"results": stored})
+    write_json(file, stored[0] if len(stored) == 1 else {"results": stored}, identity="")
     return done
 
 

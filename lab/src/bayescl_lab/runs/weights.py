@@ -5,33 +5,36 @@ Reading does not import Lightning, and does not execute pickled code.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from bayescl_lab.runs.digest import has_digest
 from bayescl_lab.runs.folder import RunFolder
 
 
-def read_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint's tensors and plain values to the CPU; raise on other content."""
-    if not path.is_file():
-        raise ValueError(f"there is no checkpoint {path}")
-    try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except MemoryError:
-        raise
-    except Exception:  # any exception of torch's reader
-        checkpoint = None
-    if not isinstance(checkpoint, dict) or "state_dict" not in checkpoint:
-        raise ValueError(f"the checkpoint {path} is damaged")
+def read_checkpoint(folder: RunFolder) -> dict[str, Any]:
+    """Read the tensors and plain values of a run's last checkpoint to the CPU.
+
+    Raises:
+        ValueError: if there is no checkpoint yet, or it is damaged or of another run.
+    """
+    path = folder.kept_checkpoint()
+    with path.open("rb") as file:  # the same file for both, while the run writes another one
+        if not has_digest(file, folder.identity):
+            raise ValueError(f"the checkpoint {path} is damaged or of another run")
+        try:
+            checkpoint: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError:
+            raise ValueError(f"the checkpoint {path} holds more than weights") from None
     return checkpoint
 
 
 def read_weights(folder: RunFolder) -> dict[str, Any]:
     """Read the evaluated weights of a run."""
-    state: dict[str, Any] = read_checkpoint(folder.kept_checkpoint())["state_dict"]
+    state: dict[str, Any] = read_checkpoint(folder)["state_dict"]
     return state
 
 

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from runs.same_run import rows_of
 
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.image_run import ImageRun, train_images
 from bayescl_lab.runs.images.image_settings import ImageSettings
+from bayescl_lab.runs.loop import AtomicCheckpointIO
 from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.weights import read_checkpoint
@@ -78,7 +80,7 @@ def test_a_result_says_what_it_rests_on(settings, trained):
     folder = RunFolder.find(trained(settings))
     result = Result.read_file(folder.result_file)
     assert result.settings["alpha"] == 0.8
-    assert "alpha" not in folder.read_metrics()[0]  # only one that changes has a column
+    assert "alpha" not in rows_of(folder.path)[0]  # only one that changes has a column
     assert result.sizes == {"train": 63, "test": 27}
     assert {"python", "torch", "lightning", "bayescl"} <= result.origin["versions"].keys()
     assert {"cpu", "threads", "gpu"} <= result.origin["hardware"].keys()
@@ -91,9 +93,10 @@ def test_a_result_says_what_it_rests_on(settings, trained):
 def test_the_checkpoint_holds_no_code(settings, trained, tmp_path):
     file = trained(settings) / "checkpoints" / "last.ckpt"
     assert torch.load(file, weights_only=True)["epoch"] == settings.epochs - 1
-    torch.save({"state_dict": {}, "callback": ImageSettings}, tmp_path / "a.ckpt")
-    with pytest.raises(ValueError, match="is damaged"):
-        read_checkpoint(tmp_path / "a.ckpt")
+    folder = RunFolder.create(tmp_path / "run", "train images", {})
+    AtomicCheckpointIO(folder).save_checkpoint({"callback": ImageSettings}, folder.checkpoint)
+    with pytest.raises(ValueError, match="holds more than weights"):
+        read_checkpoint(folder)
 
 
 @pytest.mark.usefixtures("no_probes")
@@ -107,7 +110,7 @@ def test_embeddings_of_a_file_teach(settings, tmp_path):
     losses = []
     for name, one in (("file", taught), ("run", settings)):
         train_images(one, tmp_path / name)
-        losses.append(RunFolder(tmp_path / name, "").read_metrics()[-1]["loss"])
+        losses.append(rows_of(tmp_path / name)[-1]["loss"])
     assert losses[0] != losses[1]
 
 

@@ -130,15 +130,11 @@ def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Prepare
     record = ImageRecord.read(folder)
     channels, height, width = map(int, record.preparation["image_shape"])
     state = read_weights(folder)
-    sizes_only = False
     if encoder is None:
         settings = ImageSettings.from_config({**folder.config(), "device": "cpu"})
-        # A damaged width could need too much memory, so the tensors of the file are used directly.
-        sizes_only = settings.encoder == "small"
-        with torch.device("meta" if sizes_only else "cpu"):
-            encoder = build_encoder(settings, (channels, height, width))
+        encoder = build_encoder(settings, (channels, height, width))
     try:
-        encoder.load_state_dict(part_of_state(state, "encoder"), assign=sizes_only)
+        encoder.load_state_dict(part_of_state(state, "encoder"))
         mean, deviation = state["normalization.mean"], state["normalization.deviation"]
     except (RuntimeError, KeyError):
         raise ValueError(

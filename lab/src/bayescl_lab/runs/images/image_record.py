@@ -6,8 +6,6 @@ the id, class, part and checksum of every image.
 
 from __future__ import annotations
 
-import csv
-import io
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 from numpy.typing import NDArray
 
@@ -22,7 +21,7 @@ from bayescl_lab._files import write_atomically
 from bayescl_lab.images.datasets import ImageParts, known_data_sets
 from bayescl_lab.images.store import ImageStore
 from bayescl_lab.runs.folder import RunFolder, read_json, write_json
-from bayescl_lab.runs.record import Arrays, read_record, write_record
+from bayescl_lab.runs.record import Arrays, read_record, without_formulas, write_record
 
 FILE = "images.npz"
 COPIES = "copies.csv"
@@ -64,9 +63,9 @@ class ImageRecord:
     def write(self, folder: RunFolder) -> None:
         """Write both files into a run's folder; if they exist, update the images' location."""
         if folder.data_file.is_file():
-            before = read_json(folder.data_file)
-            if before.get("data") != self.data:
-                write_json(folder.data_file, {**before, "data": self.data})
+            before = read_json(folder.data_file, folder.identity)
+            if before["data"] != self.data:
+                write_json(folder.data_file, {**before, "data": self.data}, folder.identity)
             return
         about = {"class_names": list(self.class_names), "preparation": dict(self.preparation)}
         write_record(folder, FILE, self.arrays, {"data": self.data, **about})
@@ -120,12 +119,9 @@ class ImageRecord:
         if len(rows) == 0:
             return
         rows = rows[np.argsort(groups[rows], kind="stable")]
-        table = io.StringIO()
-        writer = csv.writer(table, lineterminator="\n")
-        writer.writerow(("group", "image", "part"))
         names = np.array(["train", "evaluation"])[parts[rows]]
-        writer.writerows(zip(checksums[rows], ids[rows], names, strict=True))
-        write_atomically(folder.path / COPIES, table.getvalue())
+        table = pl.DataFrame({"group": checksums[rows], "image": ids[rows], "part": names})
+        write_atomically(folder.path / COPIES, without_formulas(table).write_csv())
         pairs = {*zip(groups[rows].tolist(), parts[rows].tolist(), strict=True)}
         distinct = len({group for group, _ in pairs})
         again, across = len(rows) - distinct, len(pairs) - distinct

@@ -130,7 +130,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         """Return location and record of the run's images, or of other images to evaluate on."""
         if data is not None:
             return {"data": data, "preparation": ImageRecord.read(folder).preparation}
-        if not folder.data_file.is_file():
+        if not folder.has_record:
             return {}
         record = ImageRecord.read(folder)
         if record.data not in known_data_sets() and not Path(record.data).exists():

@@ -19,7 +19,7 @@ from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import guessed_columns, load_interactions
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.record import places, read_record, write_record
+from bayescl_lab.runs.record import hint, places, read_record, write_record
 
 FILE = "interactions.npz"
 PARTS = ("train", "validation", "test")
@@ -45,6 +45,8 @@ class RankingRecord:
     def of(cls, data: RankingData, evaluate_on: str) -> RankingRecord:
         """Read a data set."""
         parts = load_interactions(**asdict(data), evaluate_on=evaluate_on)
+        if data.split == "none" and parts.train.density == 1:
+            raise ValueError(f"{data.data}: every user has every item, so nothing is left to rank")
         by_name = {"train": parts.train, parts.evaluated_on: parts.evaluation}
         if parts.unseen is not None:
             by_name["test"] = parts.unseen
@@ -119,13 +121,23 @@ class RankingRecord:
         report. The data are read with the settings of the run in the folder.
 
         Raises:
-            ValueError: if the data cannot be read, or nothing is left to evaluate on.
+            ValueError: if the data cannot be read, the run knows none of the users or items, or the
+                run was trained on all interactions.
         """
         reading = RankingData.pop_from(folder.config())
         reading = replace(reading, data=data, test_data=None, split="none")
         parts = load_interactions(**asdict(reading))
         users, items = self.pairs_of(parts.train)
         is_known = (users >= 0) & (items >= 0)
+        if not is_known.any():
+            unknown = [
+                _unknown("users", parts.train.user_ids, self.known.user_ids),
+                _unknown("items", parts.train.item_ids, self.known.item_ids),
+            ]
+            raise ValueError(
+                f"{data} has no interaction of a user and an item that the run knows: "
+                f"{' and '.join(filter(None, unknown))}"
+            )
         other = Interactions.from_pairs(
             users[is_known],
             items[is_known],
@@ -154,7 +166,7 @@ def seen_pairs(folder: RunFolder, other: Interactions) -> NDArray[np.bool_]:
     """
     seen = np.zeros(other.num_interactions, dtype=bool)
     visited: set[Path] = set()
-    while folder.data_file.is_file() and folder.path.resolve() not in visited:
+    while folder.has_record and folder.path.resolve() not in visited:
         visited.add(folder.path.resolve())
         record = RankingRecord.read(folder)
         users, items = record.pairs_of(other)
@@ -162,3 +174,12 @@ def seen_pairs(folder: RunFolder, other: Interactions) -> NDArray[np.bool_]:
         if init := folder.config().get("init"):
             folder = RunFolder(Path(init), folder.kind)
     return seen
+
+
+def _unknown(kind: str, ids: NDArray[Any], known: NDArray[Any]) -> str:
+    """Return how many of some ids are unknown, with an example; an empty text if all are known."""
+    unknown = ids[places(ids.tolist(), known) < 0]
+    if len(unknown) == 0:
+        return ""
+    example = f"{unknown[0]}{hint(str(unknown[0]), {*map(str, known.tolist())})}"
+    return f"{len(unknown)} of {len(ids)} {kind} are unknown ({example})"

@@ -84,7 +84,7 @@ class RankingRun(TrainedRun[RankingSettings]):
     @classmethod
     def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
         """Return the interactions recorded in the folder, with other data to evaluate on."""
-        if not folder.data_file.is_file():
+        if not folder.has_record:
             return {}
         record = RankingRecord.read(folder)
         return {"record": record if data is None else record.on(data, folder)}

@@ -25,6 +25,7 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.ranking_record import RankingRecord
 from bayescl_lab.runs.ranking.ranking_run import RankingRun
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
+from bayescl_lab.runs.record import hint
 from bayescl_lab.runs.run import Kind
 
 Items = Sequence[int | str]
@@ -49,9 +50,9 @@ class Recommender:
     def __init__(self, path: Path) -> None:
         folder = RunFolder.open(path, Kind.RANKING)
         settings = RankingSettings.from_config({**folder.config(), "device": "cpu"})
-        checkpoint = folder.kept_checkpoint()
+        folder.kept_checkpoint()  # raises if there is none yet
         run = RankingRun(settings, record=RankingRecord.read(folder))
-        run.load(checkpoint)
+        run.load(folder)
         self.record, self.scorer, self.trained_on = run.record, run.model.scorer(), run.parts.train
         self._ids = {"user": self.trained_on.user_ids, "item": self.trained_on.item_ids}
 
@@ -194,10 +195,9 @@ class Recommender:
         index, unknown = self._index[kind], self.unknown(kind, ids)
         if unknown:
             names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
-            close = (f"{unknown[0]}.0", unknown[0].removesuffix(".0"), unknown[0].lstrip("0"))
-            hint = next((f", but {name}" for name in close if name in index), "")
             raise ValueError(
-                f"{self.trained_on.name} has no {kind}{'s' * (len(unknown) > 1)} {names}{hint}"
+                f"{self.trained_on.name} has no {kind}{'s' * (len(unknown) > 1)} {names}"
+                f"{hint(unknown[0], index)}"
             )
         return np.array([index[name] for name in _listed(ids)], dtype=np.int64)
 
