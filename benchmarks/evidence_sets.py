@@ -31,9 +31,10 @@ sys.path.append(str(Path(__file__).parents[1] / "examples"))
 import sound
 from questions import BagEncoder, Questions, find_data, load_questions, precisions
 
-from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
-from bayescl_lab.images.probes import ProbeData, few_label_probe, knn_probe, linear_probe
-from bayescl_lab.images.subsets import SEED, stratified_split
+from bayescl_lab.images.encoders import SmallConvEncoder
+from bayescl_lab.items.networks import ProjectionHead
+from bayescl_lab.items.probes import ProbeData, few_label_probe, knn_probe, linear_probe
+from bayescl_lab.items.subsets import SEED, stratified_split
 
 NUISANCES, SIDE = 6, 8  # kinds of a nuisance, and pixels of an image's side
 CLASSES, WIDTH, VECTORS = 10, 64, (2000, 1000)  # of vectors in batches: training and test

@@ -24,8 +24,8 @@ from contenders import REFERENCE, cross_entropy_info_nce, views_of_classes
 from harness import median_ratio, options, publish, repeated, time_side_by_side
 
 import bayescl
-from bayescl_lab.images.batches import EpochOrder, StoreBatches
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab.items.batches import EpochOrder, StoreBatches
+from bayescl_lab.items.store import ItemStore
 from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.images.model import build_model
@@ -179,7 +179,7 @@ def training_step(images: int, side: int, **settings: Any) -> Callable[[], None]
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (images, 3, side, side), generator=generator).to(torch.uint8)
     labels = torch.arange(images) % 10
-    store = ImageStore(pixels, labels, tuple("0123456789"), "random images").to(chosen.device)
+    store = ItemStore(pixels, labels, tuple("0123456789"), "random images").to(chosen.device)
     batches = list(StoreBatches(store, EpochOrder(images, chosen.batch_size, seed=0)))
     model = build_model(chosen, store, steps_per_epoch=len(batches)).to(store.device).train()
     optimizers = model.configure_optimizers()

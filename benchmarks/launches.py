@@ -24,9 +24,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from bayescl_lab.images.batches import EpochOrder, ImageBatch, StoreBatches
-from bayescl_lab.images.simclr import SimCLR
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab.items.batches import EpochOrder, ItemBatch, StoreBatches
+from bayescl_lab.items.simclr import SimCLR
+from bayescl_lab.items.store import ItemStore
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.losses import LossSettings
@@ -70,12 +70,12 @@ class Operations(TorchDispatchMode):
         return result
 
 
-def random_store() -> ImageStore:
+def random_store() -> ItemStore:
     """Random images of CIFAR-10's size, with labels and domains."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (3 * BATCH, 3, 32, 32), generator=generator).to(torch.uint8)
     codes = torch.arange(3 * BATCH) % 2
-    return ImageStore(pixels, codes, ("a", "b"), domains=codes)
+    return ItemStore(pixels, codes, ("a", "b"), domains=codes)
 
 
 def forward_counts(
@@ -115,22 +115,22 @@ def forward_counts(
     return {name: dict(one.counts) for name, one in counts.items()}
 
 
-def _forward(model: SimCLR, batch: ImageBatch, phase: Any) -> None:
+def _forward(model: SimCLR, batch: ItemBatch, phase: Any) -> None:
     """The phases of a step, as :meth:`SimCLR.training_step` goes through them."""
     augmentation: Any = model.augmentation
     with phase("parameters"):
-        rows = augmentation.parameter_rows(batch.images, model.view_seeds((1, 2), 1))
+        rows = augmentation.parameter_rows(batch.items, model.view_seeds((1, 2), 1))
     with phase("augmentation"):
-        views = augmentation.apply_rows(batch.images, rows)
+        views = augmentation.apply_rows(batch.items, rows)
     with phase("network"):
         view_1, view_2 = model.embed_views(views, None)
     known = dict(batch.known)
     for name in ("groups", "labels"):
         if getattr(model.loss, f"needs_{name}"):
             known[name] = batch.labels
-    if model.embeds_images:
+    if model.embeds_items:
         with phase("teacher"):
-            (known["teacher"],) = model.embed_views((), batch.images)
+            (known["teacher"],) = model.embed_views((), batch.items)
     with phase("objective"):
         model.loss(view_1, view_2, **known)
 

@@ -89,7 +89,7 @@ def train_lightly(folder: str, epochs: int, seed: int) -> Figures:
 
     from bayescl_lab.images.datasets import load_images
     from bayescl_lab.images.encoders import SmallConvEncoder
-    from bayescl_lab.images.probes import ProbeData, knn_probe
+    from bayescl_lab.items.probes import ProbeData, knn_probe
 
     start = seconds()
     torch.manual_seed(seed)

@@ -24,8 +24,8 @@ from bayescl.losses import BayesianContrastiveLoss
 from bayescl_lab._figures import NEUTRAL, legend_under, panels
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab._randomness import Purpose, derived_seed
-from bayescl_lab.images.simclr import SimCLR
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab.items.simclr import SimCLR
+from bayescl_lab.items.store import ItemStore
 from bayescl_lab.runs.folder import RunFolder, write_json
 from bayescl_lab.runs.images.image_run import ImageRun
 from bayescl_lab.runs.images.image_settings import ImageSettings
@@ -185,7 +185,7 @@ def measurements(run: ImageRun) -> dict[str, float]:
 
 
 @torch.no_grad()
-def embedded_views(model: SimCLR, images: ImageStore, seed: int) -> list[Tensor]:
+def embedded_views(model: SimCLR, images: ItemStore, seed: int) -> list[Tensor]:
     """Embed two augmented views of each image in ``eval()`` mode, in float32."""
     model.eval()
     pixels, views = images.take(torch.arange(len(images), device=images.device)), []

@@ -9,9 +9,9 @@ from torch.nn import functional as F
 from bayescl_lab.images.augmentation import AffineNoise, Normalization
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab.items.store import ItemStore
 
-DIGITS = load_images("digits").train.images
+DIGITS = load_images("digits").train.items
 
 
 def distances(views: torch.Tensor) -> torch.Tensor:
@@ -83,7 +83,7 @@ def test_stronger_views_are_farther_from_their_image_and_strength_zero_changes_n
 
 
 def normalized(images: torch.Tensor) -> torch.Tensor:
-    store = ImageStore(images, torch.zeros(len(images), dtype=torch.int64), ("any",))
+    store = ItemStore(images, torch.zeros(len(images), dtype=torch.int64), ("any",))
     return Normalization(store)(images.float() / 255)
 
 

@@ -9,7 +9,7 @@ from bayescl_lab.images.datasets import load_images
 
 
 def rows_as_bytes(store) -> list[bytes]:
-    return [image.numpy().tobytes() for image in store.images]
+    return [image.numpy().tobytes() for image in store.items]
 
 
 def test_the_parts_of_digits_hold_every_image_once_and_70_of_100_of_each_class_train():
@@ -29,8 +29,8 @@ def test_an_npz_file_with_its_own_split_keeps_it(tmp_path):
     is_train = np.array([True, False, True, True, False, True])
     np.savez(tmp_path / "a.npz", images=images, labels=np.arange(6) % 2, is_train=is_train)
     parts = load_images(str(tmp_path / "a.npz"))
-    assert parts.train.images.flatten().tolist() == [0, 2, 3, 5]
-    assert parts.evaluation.images.flatten().tolist() == [1, 4]
+    assert parts.train.items.flatten().tolist() == [0, 2, 3, 5]
+    assert parts.evaluation.items.flatten().tolist() == [1, 4]
 
 
 IMAGES = np.arange(20, dtype=np.uint8).repeat(4).reshape(20, 2, 2)
@@ -53,7 +53,7 @@ def test_unlabeled_images_of_an_archive_train_and_never_judge(tmp_path, labels, 
     assert "2 domains: ant (10), bee (10)" in parts.remarks[1]
     assert (parts.evaluation.labels >= 0).all()
     for store in (parts.train, parts.evaluation):
-        for value, label in zip(store.images[:, 0, 0, 0].tolist(), store.labels, strict=True):
+        for value, label in zip(store.items[:, 0, 0, 0].tolist(), store.labels, strict=True):
             assert label == (value % 2 if value < 10 else -1)
     assert int((parts.train.labels == -1).sum()) == 10
 

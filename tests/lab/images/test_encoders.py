@@ -5,7 +5,8 @@ import torch
 import torchvision
 from torch import nn
 
-from bayescl_lab.images.encoders import ResNetEncoder, SmallConvEncoder, feature_dim_of
+from bayescl_lab.images.encoders import ResNetEncoder, SmallConvEncoder
+from bayescl_lab.items.networks import feature_dim_of
 
 
 def test_the_stem_for_small_images_keeps_their_size_and_the_ordinary_one_quarters_it():

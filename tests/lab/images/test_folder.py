@@ -35,7 +35,7 @@ def make_folder(root: Path, counts: dict[str, int]) -> list[np.ndarray]:
 
 
 def pixels_of(store) -> list[bytes]:
-    return [image.permute(1, 2, 0).numpy().tobytes() for image in store.images]
+    return [image.permute(1, 2, 0).numpy().tobytes() for image in store.items]
 
 
 def bytes_of(images: list[np.ndarray]) -> list[bytes]:
@@ -159,10 +159,10 @@ def test_gray_images_alone_keep_one_channel(tmp_path):
     save((gray > 127), tmp_path / "ant" / "b.png")
     Image.fromarray(gray.astype(np.uint16) * 257).save(tmp_path / "ant" / "c.png")
     train, _, _ = load_folder(tmp_path)
-    assert train.image_shape == (1, 8, 8)
-    assert torch.equal(train.images[0, 0], torch.from_numpy(gray))
-    assert torch.equal(train.images[1, 0], torch.from_numpy((gray > 127) * np.uint8(255)))
-    assert torch.equal(train.images[2], train.images[0])  # 16 bits become 8
+    assert train.item_shape == (1, 8, 8)
+    assert torch.equal(train.items[0, 0], torch.from_numpy(gray))
+    assert torch.equal(train.items[1, 0], torch.from_numpy((gray > 127) * np.uint8(255)))
+    assert torch.equal(train.items[2], train.items[0])  # 16 bits become 8
 
 
 def save_deep(path: Path, values: np.ndarray) -> None:
@@ -184,7 +184,7 @@ def test_gray_values_of_16_bits_are_scaled_by_the_range_of_all_images(
     train, _, remarks = load_folder(tmp_path, values=values)
     expected = (np.stack([first, second]) - black) / (white - black) * 255
     expected = expected.clip(0, 255).round().astype(np.uint8)
-    assert np.array_equal(train.images[:, 0].numpy(), expected)
+    assert np.array_equal(train.items[:, 0].numpy(), expected)
     assert train.values == (black, white)
     said = f"2 images of 16 bits: values from {black} to {white} become 0 to 255"
     assert [said in remark for remark in remarks] == [True]
@@ -241,10 +241,10 @@ def test_images_of_every_mode_and_orientation_become_the_same_colors(tmp_path):
     save(np.rot90(pixels).copy(), tmp_path / "ant" / "turned.png", exif=exif)
     train, _, remarks = load_folder(tmp_path)
     assert remarks == [f"{tmp_path}: the transparency of 2 images is dropped"]
-    assert train.image_shape == (3, 8, 8)
+    assert train.item_shape == (3, 8, 8)
     assert len(train) == 10
-    for decoded in train.images:
-        assert torch.equal(decoded, train.images[0])
+    for decoded in train.items:
+        assert torch.equal(decoded, train.items[0])
     assert pixels_of(train)[0] == pixels.tobytes()
 
 
@@ -263,13 +263,13 @@ def test_one_size_is_kept_and_others_become_squares_of_the_most_frequent_shorter
     for number, size in enumerate(sizes):
         save(colors(*size), tmp_path / "ant" / f"{number}.png")
     store, _, remarks = load_folder(tmp_path)
-    assert store.image_shape == (3, *kept)
+    assert store.item_shape == (3, *kept)
     said = f"{resized} of {len(sizes)} images scaled and cropped to {kept[1]} x {kept[0]} pixels"
     assert remarks == ([f"{tmp_path}: {said}"] if resized else [])
     if kept == (8, 8):
         middle = np.asarray(Image.open(tmp_path / "ant" / "1.png"))[:, 2:10]
         assert pixels_of(store)[1] == np.ascontiguousarray(middle).tobytes()
-    assert load_folder(tmp_path, image_size=40)[0].image_shape == (3, 40, 40)
+    assert load_folder(tmp_path, image_size=40)[0].item_shape == (3, 40, 40)
 
 
 def test_images_larger_than_the_memory_are_refused_with_advice(tmp_path, monkeypatch):

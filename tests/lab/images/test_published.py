@@ -144,7 +144,7 @@ def publish(monkeypatch, data, tmp_path):
 
 def assert_same(store, expected: tuple[np.ndarray, list[int]]) -> None:
     images, labels = expected
-    assert torch.equal(store.images, torch.from_numpy(images.copy()))
+    assert torch.equal(store.items, torch.from_numpy(images.copy()))
     assert store.labels.tolist() == labels
 
 
@@ -159,7 +159,7 @@ def test_an_archive_is_read_once_to_pixels_that_are_mapped_into_memory(publish, 
         if name == "stl10":
             labeled = [len(part) for part in load_images(name, evaluate_on="validation").labeled()]
             assert sum(labeled) == 6  # of ten training images
-        parts.train.images.zero_()  # of this process alone
+        parts.train.items.zero_()  # of this process alone
         archive.unlink(missing_ok=True)
 
 

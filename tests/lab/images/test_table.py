@@ -42,7 +42,7 @@ def loaded(folder: Path, table: Path, **columns: str):
         table=ImageTable.read(table, label_column="kind", **columns),
         labels_per_class=99,
     ).train
-    values = (store.images[:, 0, 0, 0] // 10).tolist()
+    values = (store.items[:, 0, 0, 0] // 10).tolist()
     classes, domains = [*store.class_names, ""], [*store.domain_names, ""]
     found = zip(store.labels.tolist(), store.domains.tolist(), strict=True)
     named = [(classes[label], domains[domain]) for label, domain in found]
@@ -93,7 +93,7 @@ def test_a_table_of_domains_alone_leaves_class_folders_as_they_are(tmp_path):
         str(tmp_path / "photos"), table=ImageTable.read(table), labels_per_class=99
     ).train
     assert store.class_names == ("class0", "class1")
-    values = store.images[:, 0, 0, 0]
+    values = store.items[:, 0, 0, 0]
     assert store.labels.tolist() == (values % 2).tolist()
     assert store.domains.tolist() == (values % 4).tolist()
 

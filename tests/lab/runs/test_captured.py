@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import load_images
+from bayescl_lab.items.batches import EpochOrder, StoreBatches
 from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.images.image_run import ImageRun
 from bayescl_lab.runs.images.image_settings import ImageSettings

@@ -18,10 +18,10 @@ from runs.same_run import final_state, rows_of
 from torch import nn
 
 from bayescl.losses import BayesianContrastiveLoss, OracleContrastiveLoss
-from bayescl_lab.images.augmentation import Augmentation
-from bayescl_lab.images.batches import EpochOrder, StoreBatches
-from bayescl_lab.images.simclr import SimCLR
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab.items.augmentation import Augmentation
+from bayescl_lab.items.batches import EpochOrder, StoreBatches
+from bayescl_lab.items.simclr import SimCLR
+from bayescl_lab.items.store import ItemStore
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.loop import fit_in_folder
@@ -53,7 +53,7 @@ def train_encoder(case: str, folder: Path, devices: int) -> None:
     """Train a small encoder."""
     generator = torch.Generator().manual_seed(1)
     images = torch.randint(0, 256, (IMAGES, 1, 5, 5), generator=generator).to(torch.uint8)
-    store = ImageStore(images, torch.arange(IMAGES) % 3, ("a", "b", "c"))
+    store = ItemStore(images, torch.arange(IMAGES) % 3, ("a", "b", "c"))
     rank = process_rank(devices).rank
     order = EpochOrder(IMAGES, BATCH, 0, rank=rank, num_ranks=devices)
     torch.manual_seed(0)
@@ -63,7 +63,7 @@ def train_encoder(case: str, folder: Path, devices: int) -> None:
         loss=ENCODERS[case](gather=devices > 1),
         augmentation=Shifted(),
         normalization=nn.Identity(),
-        embeds_images=True,
+        embeds_items=True,
         learning_rate=0.01,
         total_steps=EPOCHS * len(order),
         seed=0,

@@ -12,7 +12,7 @@ from typing_extensions import Self
 from bayescl_lab._types import Values
 from bayescl_lab.compare.comparison import compared
 from bayescl_lab.compare.plan import Plan, with_values
-from bayescl_lab.images.probes import PROBES
+from bayescl_lab.items.probes import PROBES
 from bayescl_lab.runs.images.encoder import own_encoder
 from bayescl_lab.runs.images.image_run import ImageRun, train_images
 from bayescl_lab.runs.images.image_settings import ImageSettings

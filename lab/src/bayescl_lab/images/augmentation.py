@@ -6,7 +6,6 @@ Every augmentation works on a whole batch at once, with parameters per image.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -14,7 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bayescl_lab.images.encoders import Views
-from bayescl_lab.images.store import ImageStore, Pixels, copied_to
+from bayescl_lab.images.pixels import Pixels
+from bayescl_lab.items.augmentation import Augmentation
+from bayescl_lab.items.store import ItemStore, copied_to
 
 MEASURED_VALUES = 2**28  # pixel values measured for mean and deviation, at most
 _VALUES_AT_ONCE = 2**24  # pixel values measured at a time; limits memory
@@ -31,12 +32,12 @@ class Normalization(nn.Module):
     mean: Float[Tensor, "1 channels 1 1"]
     deviation: Float[Tensor, "1 channels 1 1"]
 
-    def __init__(self, images: ImageStore) -> None:
+    def __init__(self, images: ItemStore) -> None:
         super().__init__()
-        size = math.prod(images.image_shape)
+        size = math.prod(images.item_shape)
         count = min(len(images), max(1, MEASURED_VALUES // size))
         rows = torch.arange(count) * len(images) // count
-        counts = torch.zeros(images.image_shape[0], 256, dtype=torch.int64)
+        counts = torch.zeros(images.item_shape[0], 256, dtype=torch.int64)
         for some in rows.split(max(1, _VALUES_AT_ONCE // size)):
             for channel, pixels in enumerate(images.take(some).unbind(dim=1)):
                 counts[channel] += torch.bincount(pixels.flatten(), minlength=256).cpu()
@@ -52,14 +53,6 @@ class Normalization(nn.Module):
     def forward(self, images: Views) -> Views:
         """Normalize images with values in [0, 1]."""
         return (images - self.mean) / self.deviation
-
-
-class Augmentation(nn.Module):
-    """Draw views of images. Subclasses define ``forward(images, *, seed)``, one view per image."""
-
-    def views(self, images: Pixels, seeds: Sequence[int]) -> tuple[Views, ...]:
-        """Draw one view of each image per seed."""
-        return tuple(self(images, seed=seed) for seed in seeds)
 
 
 class AffineNoise(Augmentation):

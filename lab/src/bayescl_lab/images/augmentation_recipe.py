@@ -11,9 +11,10 @@ from torch import Tensor
 from torch.nn import functional as F
 from torchvision.transforms.v2.functional import rgb_to_grayscale
 
-from bayescl_lab.images.augmentation import Augmentation
 from bayescl_lab.images.encoders import Views
-from bayescl_lab.images.store import Pixels, copied_to
+from bayescl_lab.images.pixels import Pixels
+from bayescl_lab.items.augmentation import Augmentation
+from bayescl_lab.items.store import copied_to
 
 Factor = Float[Tensor, " batch"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,45 +17,18 @@ from torch import Tensor
 from bayescl_lab._arrays import UNKNOWN_WORDS, array_names, read_array
 from bayescl_lab.images.catalog import DIGITS
 from bayescl_lab.images.folder import load_folder
+from bayescl_lab.images.pixels import store_from_arrays
 from bayescl_lab.images.published import READERS, load_published
-from bayescl_lab.images.store import UNLABELED, ImageStore, store_from_arrays
-from bayescl_lab.images.subsets import (
+from bayescl_lab.images.table import unknown_words
+from bayescl_lab.items.store import UNLABELED, ItemStore, Parts
+from bayescl_lab.items.subsets import (
     SEED,
     chosen_classes,
     only_classes,
     stratified_split,
 )
-from bayescl_lab.images.table import unknown_words
 
 TRAIN_SHARE = 0.7  # share of each class for training when images are split
-
-
-@dataclass(frozen=True)
-class ImageParts:
-    """Training and evaluation images, without overlap.
-
-    Labels of training images are used only by probes. Some or all may be unknown.
-    """
-
-    train: ImageStore
-    evaluation: ImageStore | None  # None if no image has a label
-    remarks: tuple[str, ...] = ()  # one line for each kind of file left out of the data set
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether both parts have labels for probes."""
-        return self.evaluation is not None
-
-    def labeled(self) -> tuple[ImageStore, ImageStore]:
-        """Return the labeled images of both parts; raise ``ValueError`` if there are none."""
-        if self.evaluation is None:
-            raise ValueError(f"{self.train.name}: the images have no labels to evaluate with")
-        return self.train.labeled(), self.evaluation.labeled()
-
-    def to(self, device: torch.device | str) -> ImageParts:
-        """Copy both parts to another device."""
-        evaluation = None if self.evaluation is None else self.evaluation.to(device)
-        return replace(self, train=self.train.to(device), evaluation=evaluation)
 
 
 def load_images(
@@ -68,7 +40,7 @@ def load_images(
     labels_per_class: int | None = None,
     unknown: Sequence[str] = UNKNOWN_WORDS,
     **of_folder: Any,
-) -> ImageParts:
+) -> Parts:
     """Load a data set as training and evaluation images. The result is deterministic.
 
     Use ``evaluate_on="validation"`` to choose settings. The evaluation images are then a stratified
@@ -81,7 +53,7 @@ def load_images(
             :func:`~bayescl_lab.images.folder.find_images`), or path of an ``.npz`` file. The file
             has ``images`` and optionally ``labels`` and ``domains``, one integer or word per image.
             For the layout of the images, see
-            :func:`~bayescl_lab.images.store.store_from_arrays`; an array ``layout`` names it. A
+            :func:`~bayescl_lab.items.store.store_from_arrays`; an array ``layout`` names it. A
             boolean ``is_train`` is False for test images. Without a test part, 30 % of the labeled
             images of each class become the test part.
         evaluate_on: Part to evaluate on, "test" or "validation".
@@ -99,7 +71,7 @@ def load_images(
 
     Example:
         >>> parts = load_images("digits")
-        >>> len(parts.train), len(parts.evaluation), parts.train.image_shape
+        >>> len(parts.train), len(parts.evaluation), parts.train.item_shape
         (1258, 539, (1, 8, 8))
         >>> load_images("digits", classes="3,8", max_train_images=100).train.labels.bincount()
         tensor([51, 49])
@@ -137,12 +109,12 @@ def load_images(
         train = train.subset(stratified_split(train.labels, share=share, seed=SEED)[0])
         if evaluation is not None and (train.labels == UNLABELED).all():
             raise ValueError(f"max_train_images leaves no labeled image, got {max_train_images}")
-    return ImageParts(train, evaluation, remarks)
+    return Parts(train, evaluation, remarks)
 
 
 def _load(
     data: str, keep: int, unknown: Sequence[str], **of_folder: Any
-) -> tuple[Sequence[ImageStore], tuple[str, ...]]:
+) -> tuple[Sequence[ItemStore], tuple[str, ...]]:
     """Load training images, test images if there are labels, and remarks."""
     folder = Path(data)
     if not folder.is_dir():
@@ -181,7 +153,7 @@ def _load(
     return [train, store.subset(is_test)] if is_test.any() else _split(store, keep), tuple(remarks)
 
 
-def _about(data: str, store: ImageStore, train: ImageStore) -> Iterator[str]:
+def _about(data: str, store: ItemStore, train: ItemStore) -> Iterator[str]:
     """Describe the number of images without a label and of each domain."""
     if not store.class_names:
         yield f"{data}: the images have no labels: they are used only for training"
@@ -207,7 +179,7 @@ def known_data_sets() -> tuple[str, ...]:
     return (DIGITS.name, *READERS)
 
 
-def _digits() -> tuple[ImageStore, ...]:
+def _digits() -> tuple[ItemStore, ...]:
     """Load scikit-learn's handwritten digits: 8 x 8 pixels with 17 gray values."""
     from sklearn.datasets import load_digits
 
@@ -217,7 +189,7 @@ def _digits() -> tuple[ImageStore, ...]:
 
 def _npz(
     path: Path, unknown: Sequence[str]
-) -> tuple[ImageStore, Bool[Tensor, " images"], list[str]]:
+) -> tuple[ItemStore, Bool[Tensor, " images"], list[str]]:
     """Load arrays saved with ``numpy.savez``, a mask of the test part, and remarks."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
@@ -256,7 +228,7 @@ def _npz(
     return store, ~torch.from_numpy(is_train), remarks
 
 
-def _split(store: ImageStore, keep: int = 0) -> tuple[ImageStore, ...]:
+def _split(store: ItemStore, keep: int = 0) -> tuple[ItemStore, ...]:
     """Split every class in the same proportion. Images without a label stay in the first part.
 
     At least ``keep`` labeled images of each class also stay. There is no second part if no image is

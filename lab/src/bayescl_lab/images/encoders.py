@@ -1,8 +1,7 @@
-"""Encoders of images, and the projection head."""
+"""Encoders of images."""
 
 from __future__ import annotations
 
-import torch
 import torchvision
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -89,41 +88,3 @@ class ResNetEncoder(nn.Module):
         """Compute features of normalized images."""
         features: Tensor = self.network(images)
         return features
-
-
-@torch.no_grad()
-def feature_dim_of(encoder: nn.Module, image_shape: tuple[int, int, int]) -> int:
-    """Return the ``feature_dim`` of an encoder, or find it by encoding two images."""
-    own = getattr(encoder, "feature_dim", None)
-    if own is not None:
-        return int(own)
-    training = encoder.training
-    parameter = next(encoder.parameters(), torch.empty(()))
-    features = encoder.eval()(torch.zeros(2, *image_shape, device=parameter.device))
-    encoder.train(training)
-    if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != 2:
-        got = list(features.shape) if isinstance(features, Tensor) else type(features)
-        raise ValueError(f"encoder must map 2 images to shape [2, features], got {got}")
-    return features.shape[1]
-
-
-class ProjectionHead(nn.Module):
-    """SimCLR's projection head: linear, batch normalization, ReLU, linear.
-
-    The loss compares its outputs. For other uses take the encoder's features, because the head
-    discards information that the loss does not need.
-    """
-
-    def __init__(self, feature_dim: int, hidden_dim: int = 256, embedding_dim: int = 128) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(
-            nn.Linear(feature_dim, hidden_dim, bias=False),
-            nn.BatchNorm1d(hidden_dim),
-            nn.ReLU(),
-            nn.Linear(hidden_dim, embedding_dim),
-        )
-
-    def forward(self, features: Float[Tensor, "batch features"]) -> Float[Tensor, "batch dim"]:
-        """Compute embeddings of features. The loss normalizes them."""
-        embeddings: Tensor = self.layers(features)
-        return embeddings

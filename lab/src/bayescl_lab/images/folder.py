@@ -23,8 +23,9 @@ from bayescl_lab.images.decoding import (
     read_headers,
     value_range,
 )
-from bayescl_lab.images.store import ImageStore, Pixels, labeled_store
+from bayescl_lab.images.pixels import Pixels
 from bayescl_lab.images.table import ImageTable, listed
+from bayescl_lab.items.store import ItemStore, labeled_store
 
 TRAIN_FOLDER = "train"
 TEST_FOLDERS = ("test", "val", "validation", "valid")
@@ -56,7 +57,7 @@ def load_folder(
     folders: str = "classes",
     table: ImageTable | None = None,
     values: tuple[int, int] | None = None,
-) -> tuple[ImageStore, Bool[Tensor, " images"], list[str]]:
+) -> tuple[ItemStore, Bool[Tensor, " images"], list[str]]:
     """Load the images of a folder; see :func:`find_images` for its structure.
 
     Files that are not readable images are left out and counted.

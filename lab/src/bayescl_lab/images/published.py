@@ -20,7 +20,8 @@ from bayescl_lab._downloads import data_folder, extract_archive, verify_file
 from bayescl_lab._files import open_atomically, write_atomically
 from bayescl_lab.images import catalog
 from bayescl_lab.images.decoding import decode_into
-from bayescl_lab.images.store import ImageStore, Pixels
+from bayescl_lab.images.pixels import Pixels
+from bayescl_lab.items.store import ItemStore
 
 
 class RawImages(NamedTuple):
@@ -41,7 +42,7 @@ class RawImages(NamedTuple):
             raise ValueError(f"{path} is damaged: {reason}")
 
 
-def load_published(name: str) -> tuple[ImageStore, ImageStore]:
+def load_published(name: str) -> tuple[ItemStore, ItemStore]:
     """Load the training and test images of a published data set from the data folder.
 
     The pixels are decoded once to a file beside the archive, which later calls memory-map.
@@ -62,7 +63,7 @@ def load_published(name: str) -> tuple[ImageStore, ImageStore]:
     for part, rows in (("train", slice(notes["train"])), ("test", slice(notes["train"], None))):
         labels = torch.tensor(notes["labels"][rows])
         ids = np.array([f"{part}/{number}" for number in range(len(labels))])
-        stores.append(ImageStore(pixels[rows], labels, tuple(notes["class_names"]), name, ids=ids))
+        stores.append(ItemStore(pixels[rows], labels, tuple(notes["class_names"]), name, ids=ids))
     return stores[0], stores[1]
 
 

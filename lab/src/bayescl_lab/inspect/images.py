@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from bayescl_lab.images.probes import extract_features
-from bayescl_lab.images.store import UNLABELED
 from bayescl_lab.inspect.files import EmbeddingArrays
 from bayescl_lab.inspect.measures import MOST_ITEMS
+from bayescl_lab.items.probes import extract_features
+from bayescl_lab.items.store import UNLABELED
 from bayescl_lab.runs.images.image_run import ImageRun
 
 

@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, sel
 from scipy import stats
 
 from bayescl_lab._figures import LOSS_COLORS, NEUTRAL
-from bayescl_lab.images.probes import probe_title
+from bayescl_lab.items.probes import probe_title
 from bayescl_lab.runs.losses import LOSSES, TEACHER
 from bayescl_lab.runs.ranking import baselines
 from bayescl_lab.runs.result import Score, is_percent

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
-from bayescl_lab.images.simclr import SimCLR
-from bayescl_lab.images.store import Pixels
+from bayescl_lab.images.pixels import Pixels
+from bayescl_lab.items.simclr import SimCLR
 
 Embeddings = tuple[Tensor, ...]
 

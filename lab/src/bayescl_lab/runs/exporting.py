@@ -68,7 +68,7 @@ def run_embeddings(
 
 def _image_rows(run: ImageRun, part: str, output: str) -> pl.DataFrame:
     """Return the rows of a part's images."""
-    from bayescl_lab.images.probes import extract_features
+    from bayescl_lab.items.probes import extract_features
     from bayescl_lab.runs.images.image_record import image_ids
 
     store = run.part(part)

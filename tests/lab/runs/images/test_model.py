@@ -10,7 +10,7 @@ import torch
 
 from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
-from bayescl_lab.images.probes import augmented_linear_probe
+from bayescl_lab.items.probes import augmented_linear_probe
 from bayescl_lab.runs.images.image_run import ImageRun
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.images.model import build_augmentation
@@ -51,7 +51,7 @@ def test_learning_rate_and_dimensions_reach_the_model(settings):
 
 def test_the_papers_linear_probe_can_be_asked_for(settings, monkeypatch):
     short = partial(augmented_linear_probe, epochs=2)
-    monkeypatch.setattr("bayescl_lab.images.probes.augmented_linear_probe", short)
+    monkeypatch.setattr("bayescl_lab.items.probes.augmented_linear_probe", short)
     run = ImageRun(replace(settings, linear_protocol="augmented"))
     train, evaluation = run.parts.train, run.parts.evaluation
     expected = short(run.model, train, evaluation)["linear"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,14 @@ from torch import Tensor, nn
 from bayescl_lab._fields import Count, checked
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.images.encoders import ResNetEncoder, SmallConvEncoder
-from bayescl_lab.images.store import store_from_arrays
+from bayescl_lab.images.pixels import store_from_arrays
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.image_record import ImageRecord
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.weights import part_of_state, read_weights
 
 
-def build_encoder(settings: ImageSettings, image_shape: tuple[int, int, int]) -> nn.Module:
+def build_encoder(settings: ImageSettings, image_shape: Sequence[int]) -> nn.Module:
     """Build the encoder named by the settings for images of a given shape.
 
     A custom encoder is built only if the user names it; see :func:`own_encoder`.
@@ -112,10 +113,10 @@ class PreparedEncoder(nn.Module):
         checked("batch_size", batch_size, Count)
         array = images.detach().cpu().numpy() if isinstance(images, Tensor) else images
         store = store_from_arrays(array, np.zeros(len(array), dtype=np.int64), name="images")
-        if store.image_shape != self.image_shape:
+        if store.item_shape != self.image_shape:
             raise ValueError(
                 f"images must have shape {list(self.image_shape)} each, as in training, "
-                f"got {list(store.image_shape)}"
+                f"got {list(store.item_shape)}"
             )
         chunks = torch.arange(len(store)).split(batch_size)
         return torch.cat([self(store.take(rows)).float() for rows in chunks])

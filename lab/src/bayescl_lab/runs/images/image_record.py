@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl_lab._files import write_atomically
-from bayescl_lab.images.datasets import ImageParts, known_data_sets
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab.images.datasets import known_data_sets
+from bayescl_lab.items.store import ItemStore, Parts
 from bayescl_lab.runs.folder import RunFolder, read_json, write_json
 from bayescl_lab.runs.record import Arrays, read_record, without_formulas, write_record
 
@@ -47,7 +47,7 @@ class ImageRecord:
     arrays: Arrays
 
     @classmethod
-    def of(cls, data: str, parts: ImageParts, preparation: Mapping[str, Any]) -> ImageRecord:
+    def of(cls, data: str, parts: Parts, preparation: Mapping[str, Any]) -> ImageRecord:
         """Return the record of the current images at ``data``, a name or path."""
         where = data if data in known_data_sets() else str(Path(data).resolve())
         stores = [store for store in (parts.train, parts.evaluation) if store is not None]
@@ -132,12 +132,12 @@ class ImageRecord:
         yield f"{line}{both}: {COPIES} in the run's folder lists them"
 
 
-def image_ids(store: ImageStore) -> NDArray[Any]:
+def image_ids(store: ItemStore) -> NDArray[Any]:
     """Return the id of every image: its file in the folder, or its number in the data set."""
     return np.arange(len(store)).astype(str) if store.ids is None else store.ids
 
 
-def _checksums(data: str, store: ImageStore) -> NDArray[np.int64]:
+def _checksums(data: str, store: ItemStore) -> NDArray[np.int64]:
     """Compute checksums of the pixels of one part; -1 for published images, which were verified."""
     if data in known_data_sets():
         return np.full(len(store), -1, dtype=np.int64)

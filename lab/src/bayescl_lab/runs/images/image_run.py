@@ -19,12 +19,12 @@ from bayescl_lab._arrays import read_array
 from bayescl_lab._fields import check_choice
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
-from bayescl_lab.images.batches import EpochOrder, StoreBatches
-from bayescl_lab.images.datasets import ImageParts, announce, known_data_sets, load_images
+from bayescl_lab.images.datasets import announce, known_data_sets, load_images
 from bayescl_lab.images.folder import caution
-from bayescl_lab.images.probes import PROBES, few_label_draws, run_probes
-from bayescl_lab.images.simclr import SimCLR
-from bayescl_lab.images.store import UNLABELED, ImageStore
+from bayescl_lab.items.batches import EpochOrder, StoreBatches
+from bayescl_lab.items.probes import PROBES, few_label_draws, run_probes
+from bayescl_lab.items.simclr import SimCLR
+from bayescl_lab.items.store import UNLABELED, ItemStore, Parts
 from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.image_record import ImageRecord
@@ -76,12 +76,12 @@ class ImageRun(TrainedRun[ImageSettings]):
         parts = load_images(self.data, **choice)
         if record is not None:
             record.refuse_changes(ImageRecord.of(self.data, parts, {}))
-        if preparation is not None and parts.train.image_shape != (*preparation["image_shape"],):
+        if preparation is not None and parts.train.item_shape != (*preparation["image_shape"],):
             raise ValueError(
                 f"{self.data}: images must have shape {preparation['image_shape']} as in training, "
-                f"got {list(parts.train.image_shape)}"
+                f"got {list(parts.train.item_shape)}"
             )
-        self.parts: ImageParts = parts.to(self.device)
+        self.parts: Parts = parts.to(self.device)
         self.remarks = [*parts.remarks]
         steps = max(1, len(parts.train) // settings.batch_size)
         self.model = build_model(settings, self.parts.train, steps_per_epoch=steps, encoder=encoder)
@@ -117,7 +117,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         order = EpochOrder(len(train), settings.batch_size, settings.seed, **place)
         return StoreBatches(train, order, known)
 
-    def part(self, name: str) -> ImageStore:
+    def part(self, name: str) -> ItemStore:
         """Return the images of a part, "train" or "evaluation"; raise if there are none."""
         check_choice("part", name, ("train", "evaluation"))
         store = self.parts.train if name == "train" else self.parts.evaluation
@@ -142,7 +142,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         """Record the images and their location in the run's folder."""
         normalization: Any = self.model.normalization
         preparation = {
-            "image_shape": list(self.parts.train.image_shape),
+            "image_shape": list(self.parts.train.item_shape),
             "divide_by": 255,
             "mean": normalization.mean.flatten().tolist(),
             "deviation": normalization.deviation.flatten().tolist(),
@@ -249,7 +249,7 @@ def _choice_of_other_images(
     }
 
 
-def _known_labels(parts: ImageParts, settings: ImageSettings) -> dict[str, Int[Tensor, " images"]]:
+def _known_labels(parts: Parts, settings: ImageSettings) -> dict[str, Int[Tensor, " images"]]:
     """Return the labels for the loss, -1 for the other images."""
     per_class = settings.labels_per_class
     if per_class is None or LOSSES[settings.loss.loss].needs_labels:
@@ -280,7 +280,7 @@ def _known_labels(parts: ImageParts, settings: ImageSettings) -> dict[str, Int[T
     return {"labels": known}
 
 
-def _teacher(path: Path, train: ImageStore) -> Float[Tensor, "images dim"]:
+def _teacher(path: Path, train: ItemStore) -> Float[Tensor, "images dim"]:
     """Read embeddings of the training images from a file."""
     if path.suffix != ".npy":
         raise ValueError(f"teacher must be an .npy file, got {path}")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab._types import Config
-from bayescl_lab.images.augmentation import AffineNoise, Augmentation, Normalization
+from bayescl_lab.images.augmentation import AffineNoise, Normalization
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
-from bayescl_lab.images.encoders import ProjectionHead, feature_dim_of
-from bayescl_lab.images.simclr import SimCLR
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab.items.augmentation import Augmentation
+from bayescl_lab.items.networks import ProjectionHead, feature_dim_of
+from bayescl_lab.items.simclr import SimCLR
+from bayescl_lab.items.store import ItemStore
 from bayescl_lab.runs.images.encoder import build_encoder
 from bayescl_lab.runs.images.image_settings import ImageSettings
 
@@ -23,7 +26,7 @@ LARGEST_DRAWING = 32
 
 def build_model(
     settings: ImageSettings,
-    train: ImageStore,
+    train: ItemStore,
     *,
     steps_per_epoch: int,
     encoder: nn.Module | None = None,
@@ -34,8 +37,8 @@ def build_model(
     """
     with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
         if encoder is None:
-            encoder = build_encoder(settings, train.image_shape)
-        feature_dim = feature_dim_of(encoder, train.image_shape)
+            encoder = build_encoder(settings, train.item_shape)
+        feature_dim = feature_dim_of(encoder, train.item_shape)
         head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
     options: Config = {"ranks": settings.ranks} if settings.loss.takes_ranks else {}
     if not settings.loss.loss_class.needs_labels:  # SupCon computes its target from labels only
@@ -48,16 +51,16 @@ def build_model(
         encoder=encoder,
         projection_head=head,
         loss=loss,
-        augmentation=build_augmentation(settings, train.image_shape),
+        augmentation=build_augmentation(settings, train.item_shape),
         normalization=Normalization(train),
-        embeds_images=settings.teacher == "items" and settings.positive_share < 1,
+        embeds_items=settings.teacher == "items" and settings.positive_share < 1,
         learning_rate=settings.lr,
         total_steps=settings.epochs * steps_per_epoch,
         **{name: getattr(settings, name) for name in same},
     )
 
 
-def build_augmentation(settings: ImageSettings, image_shape: tuple[int, int, int]) -> Augmentation:
+def build_augmentation(settings: ImageSettings, image_shape: Sequence[int]) -> Augmentation:
     """Build the augmentation of a run for images of a given shape."""
     channels, *sides = image_shape
     kind = settings.augmentation

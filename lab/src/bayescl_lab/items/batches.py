@@ -11,13 +11,13 @@ from jaxtyping import Int
 from torch import Tensor
 
 from bayescl_lab._randomness import Purpose, derived_seed
-from bayescl_lab.images.store import ImageStore, Pixels, copied_to
+from bayescl_lab.items.store import Items, ItemStore, copied_to
 
 
-class ImageBatch(NamedTuple):
-    """Images with their labels, and metadata by the names of the loss's arguments."""
+class ItemBatch(NamedTuple):
+    """Items with their labels, and metadata by the names of the loss's arguments."""
 
-    images: Pixels
+    items: Items
     labels: Int[Tensor, " batch"]
     known: Mapping[str, Tensor] = {}
 
@@ -26,12 +26,12 @@ class ImageBatch(NamedTuple):
 class EpochOrder:
     """Sampler of the rows of full batches, in the order of the current epoch.
 
-    Images that do not fill a batch are skipped, different ones in each epoch. Several devices
+    Items that do not fill a batch are skipped, different ones in each epoch. Several devices
     divide the same batches, so the order does not depend on their number.
     """
 
-    size: int  # number of images
-    batch_size: int  # images per batch of all devices, at most size
+    size: int  # number of items
+    batch_size: int  # items per batch of all devices, at most size
     seed: int
     rank: int = 0  # number of this device
     num_ranks: int = 1  # number of devices; it must divide batch_size
@@ -40,8 +40,8 @@ class EpochOrder:
     def __post_init__(self) -> None:
         if self.size < self.batch_size:
             raise ValueError(
-                f"batch_size must be at most the number of training images, "
-                f"got {self.batch_size} for {self.size} images"
+                f"batch_size must be at most the number of training items, "
+                f"got {self.batch_size} for {self.size} items"
             )
 
     def set_epoch(self, epoch: int) -> None:
@@ -64,12 +64,12 @@ class StoreBatches:
     """Batches of a store, on the device of the store.
 
     The row numbers of an epoch are copied to the device once. ``known`` has arguments of the loss,
-    one value or vector per image.
+    one value or vector per item.
     """
 
     def __init__(
         self,
-        store: ImageStore,
+        store: ItemStore,
         sampler: EpochOrder,
         known: Mapping[str, Tensor] | None = None,
     ) -> None:
@@ -81,8 +81,8 @@ class StoreBatches:
         """Return the number of batches per epoch."""
         return len(self.sampler)
 
-    def __iter__(self) -> Iterator[ImageBatch]:
+    def __iter__(self) -> Iterator[ItemBatch]:
         """Yield the batches of the sampler's current epoch."""
         for rows in copied_to(torch.stack(list(self.sampler)), self.store.device):
             known = {name: part[rows] for name, part in self.known.items()}
-            yield ImageBatch(self.store.take(rows), self.store.labels[rows], known)
+            yield ItemBatch(self.store.take(rows), self.store.labels[rows], known)

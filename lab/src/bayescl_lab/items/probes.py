@@ -6,6 +6,7 @@ of the features.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import fmean, stdev
@@ -19,9 +20,8 @@ from torch.nn import functional as F
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 
 if TYPE_CHECKING:
-    from bayescl_lab.images.datasets import ImageParts
-    from bayescl_lab.images.simclr import SimCLR
-    from bayescl_lab.images.store import ImageStore
+    from bayescl_lab.items.simclr import SimCLR
+    from bayescl_lab.items.store import ItemStore, Parts
 
 TOP = 5  # guesses in the second score
 ROWS_AT_ONCE = 1024  # number of queries at a time
@@ -50,7 +50,7 @@ def probe_title(probe: str) -> str:
 
 
 def run_probes(
-    model: SimCLR, parts: ImageParts, *, draws: int = 100, linear_protocol: str = "fast"
+    model: SimCLR, parts: Parts, *, draws: int = 100, linear_protocol: str = "fast"
 ) -> dict[str, float]:
     """Evaluate an encoder with every probe.
 
@@ -84,7 +84,7 @@ def run_probes(
     return scores | augmented_linear_probe(model, *parts.labeled())
 
 
-def _features(model: nn.Module, parts: ImageParts) -> ProbeData:
+def _features(model: nn.Module, parts: Parts) -> ProbeData:
     """Compute features and labels for training and evaluation of probes."""
     train, evaluation = parts.labeled()
     return ProbeData(
@@ -109,14 +109,13 @@ def _eval_mode(model: nn.Module) -> Iterator[None]:
 
 
 @torch.no_grad()
-def extract_features(model: nn.Module, store: ImageStore) -> Float[Tensor, "images features"]:
-    """Compute features of all images in ``eval()`` mode, without augmentation.
+def extract_features(model: nn.Module, store: ItemStore) -> Float[Tensor, "images features"]:
+    """Compute features of all items in ``eval()`` mode, without augmentation.
 
-    The model maps uint8 images to features. Its mode is restored afterwards. A batch has as many
-    pixels as 1,024 images of 32 x 32 pixels, and at most 1,024 images.
+    The model's mode is restored afterwards. A batch has as many values per channel as 1,024 images
+    of 32 x 32 pixels, and at most 1,024 items.
     """
-    _, height, width = store.image_shape
-    batch_size = min(LARGEST_BATCH, max(1, PIXELS_AT_ONCE // (height * width)))
+    batch_size = min(LARGEST_BATCH, max(1, PIXELS_AT_ONCE // math.prod(store.item_shape[1:])))
     with _eval_mode(model):
         batches = torch.arange(len(store)).split(batch_size)
         return torch.cat([model(store.take(rows)).float() for rows in batches])
@@ -124,8 +123,8 @@ def extract_features(model: nn.Module, store: ImageStore) -> Float[Tensor, "imag
 
 def augmented_linear_probe(
     model: SimCLR,
-    train: ImageStore,
-    evaluation: ImageStore,
+    train: ItemStore,
+    evaluation: ItemStore,
     *,
     epochs: int = 100,
     batch_size: int = 512,

@@ -6,13 +6,14 @@ import torch
 from bayescl.losses import InfoNCELoss, OracleContrastiveLoss
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.images.augmentation import AffineNoise, Normalization
-from bayescl_lab.images.batches import ImageBatch
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.encoders import ProjectionHead, SmallConvEncoder
-from bayescl_lab.images.simclr import SimCLR
+from bayescl_lab.images.encoders import SmallConvEncoder
+from bayescl_lab.items.batches import ItemBatch
+from bayescl_lab.items.networks import ProjectionHead
+from bayescl_lab.items.simclr import SimCLR
 
 TRAIN = load_images("digits").train
-BATCH = ImageBatch(TRAIN.images[:24], TRAIN.labels[:24])
+BATCH = ItemBatch(TRAIN.items[:24], TRAIN.labels[:24])
 
 
 def simclr(loss: torch.nn.Module, **changes) -> SimCLR:
@@ -38,7 +39,7 @@ def test_views_pass_through_the_network_in_calls_of_their_own():
     value = model.training_step(BATCH, 5)
     assert seen == [24, 24]
     seeds = [derived_seed(3, Purpose.VIEWS, 0, 5, view) for view in (1, 2)]
-    views = [model.augmentation(BATCH.images, seed=seed) for seed in seeds]
+    views = [model.augmentation(BATCH.items, seed=seed) for seed in seeds]
     embeddings = [model.projection_head(model.encode_views(view)) for view in views]
     torch.testing.assert_close(value, InfoNCELoss()(*embeddings))
 
@@ -46,7 +47,7 @@ def test_views_pass_through_the_network_in_calls_of_their_own():
 @pytest.mark.parametrize("half", [False, True])
 def test_the_teacher_is_the_network_on_plain_images_and_leaves_no_trace_in_its_state(half):
     model, alone = (
-        simclr(InfoNCELoss(), embeds_images=True),
+        simclr(InfoNCELoss(), embeds_items=True),
         simclr(InfoNCELoss(positive_share=1.0)),
     )
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
@@ -56,9 +57,9 @@ def test_the_teacher_is_the_network_on_plain_images_and_leaves_no_trace_in_its_s
         assert torch.equal(buffer, model.get_buffer(name))
     value.backward()
     assert all(weight.grad.abs().sum() > 0 for weight in model.encoder.parameters())
-    plain = BATCH.images.float() / 255
+    plain = BATCH.items.float() / 255
     with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
-        views = model.draw_views(BATCH.images, (1, 2), 5)
+        views = model.draw_views(BATCH.items, (1, 2), 5)
         embedded = [model.projection_head(model.encode_views(view)) for view in (*views, plain)]
         expected = InfoNCELoss()(*embedded[:2], teacher=embedded[2])
     torch.testing.assert_close(value, expected)
@@ -68,7 +69,7 @@ def test_a_teacher_of_the_batch_replaces_the_network():
     model = simclr(InfoNCELoss())
     teacher = torch.randn(24, 7, generator=torch.Generator().manual_seed(1))
     value = model.training_step(BATCH._replace(known={"teacher": teacher}), 0)
-    embedded = model.embed(BATCH.images, 0, with_plain=False)
+    embedded = model.embed(BATCH.items, 0, with_plain=False)
     torch.testing.assert_close(value, InfoNCELoss()(*embedded, teacher=teacher))
 
 
@@ -88,11 +89,11 @@ def test_only_a_loss_that_needs_labels_sees_them(kind):
 
 def test_autocast_and_channels_last_change_features_by_rounding_alone():
     model = simclr(InfoNCELoss())
-    plain = model(BATCH.images)
+    plain = model(BATCH.items)
     model.channels_last = True
-    torch.testing.assert_close(model(BATCH.images), plain)
+    torch.testing.assert_close(model(BATCH.items), plain)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        rounded = model(BATCH.images)
+        rounded = model(BATCH.items)
     assert rounded.dtype == torch.bfloat16
     assert (rounded.float() - plain).norm() < 0.02 * plain.norm()
 

@@ -14,39 +14,38 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from bayescl_lab._randomness import Purpose, derived_seed
-from bayescl_lab.images.augmentation import Augmentation
-from bayescl_lab.images.batches import ImageBatch
-from bayescl_lab.images.encoders import Views
-from bayescl_lab.images.store import Pixels
+from bayescl_lab.items.augmentation import Augmentation, Views
+from bayescl_lab.items.batches import ItemBatch
+from bayescl_lab.items.store import Items
 
-Embed = Callable[[Pixels, int, bool], tuple[Tensor, ...]]
+Embed = Callable[[Items, int, bool], tuple[Tensor, ...]]
 """Function like :meth:`SimCLR.embed`."""
 
 
 class SimCLR(pl.LightningModule):
-    """SimCLR: training of an encoder with two views of each image.
+    """SimCLR: training of an encoder with two views of each item.
 
     Each view is encoded in a call of its own, so batch normalization uses statistics of one view.
     All randomness is derived from (``seed``, epoch, step).
 
-    With ``embeds_images``, the teacher of the loss are embeddings of the images without
+    With ``embeds_items``, the teacher of the loss are embeddings of the items without
     augmentation, computed by the same network in the same mode, without gradient. They do not
     change the running statistics of batch normalization.
 
     On several devices, each has its part of every batch, and the loss must gather.
 
     Args:
-        encoder: Module that maps images to features. It is kept after training.
+        encoder: Module that maps items to features. It is kept after training.
         projection_head: Module that maps features to embeddings.
         loss: Loss called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, with the
             metadata of the batch: ``labels=``, ``teacher=`` or ``domains=``. Oracles get the labels
             as ``groups=`` or ``labels=``. Checkpoints include its state.
-        augmentation: Module that draws views of images.
-        normalization: Normalization of views and of images without augmentation.
+        augmentation: Module that draws views of items.
+        normalization: Normalization of views and of items without augmentation.
         learning_rate: Initial learning rate. It decreases to 0 by a cosine schedule.
         weight_decay: Weight decay of Adam.
         total_steps: Number of steps of the whole run, for the cosine schedule.
-        embeds_images: Whether embeddings of the images without augmentation are the teacher.
+        embeds_items: Whether embeddings of the items without augmentation are the teacher.
         channels_last: Whether to use the channels-last memory format, which is faster in half
             precision.
         seed: Seed of the run.
@@ -63,7 +62,7 @@ class SimCLR(pl.LightningModule):
         learning_rate: float,
         weight_decay: float = 1e-6,
         total_steps: int,
-        embeds_images: bool = False,
+        embeds_items: bool = False,
         channels_last: bool = False,
         seed: int,
     ) -> None:
@@ -76,25 +75,25 @@ class SimCLR(pl.LightningModule):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.total_steps = total_steps
-        self.embeds_images = embeds_images
+        self.embeds_items = embeds_items
         self.channels_last = channels_last
         self.seed = seed
         self.captured: Embed | None = None
 
-    def forward(self, images: Pixels) -> Float[Tensor, "batch features"]:
-        """Compute features of images, without augmentation or projection head."""
-        return self.encode_views(images.float() / 255)
+    def forward(self, items: Items) -> Float[Tensor, "batch features"]:
+        """Compute features of items, without augmentation or projection head."""
+        return self.encode_views(self.augmentation.plain(items))
 
     def encode_views(self, views: Views) -> Float[Tensor, "batch features"]:
-        """Compute features of images with values in [0, 1]."""
+        """Compute features of views, or of items without augmentation."""
         if self.channels_last:
             views = views.contiguous(memory_format=torch.channels_last)
         features: Tensor = self.encoder(self.normalization(views))
         return features
 
-    def draw_views(self, images: Pixels, views: Sequence[int], step: int) -> tuple[Views, ...]:
-        """Draw augmented views of each image, given their numbers. Devices draw different views."""
-        return self.augmentation.views(images, self.view_seeds(views, step))
+    def draw_views(self, items: Items, views: Sequence[int], step: int) -> tuple[Views, ...]:
+        """Draw augmented views of each item, given their numbers. Devices draw different views."""
+        return self.augmentation.views(items, self.view_seeds(views, step))
 
     def view_seeds(self, views: Sequence[int], step: int) -> list[int]:
         """Return the seeds of views of a step, given their numbers."""
@@ -103,31 +102,29 @@ class SimCLR(pl.LightningModule):
         places = ((self.current_epoch, step, view, *rank) for view in views)
         return [derived_seed(self.seed, Purpose.VIEWS, *place) for place in places]
 
-    def training_step(self, batch: ImageBatch, batch_idx: int) -> Float[Tensor, ""]:
+    def training_step(self, batch: ItemBatch, batch_idx: int) -> Float[Tensor, ""]:
         """Compute the loss of one batch."""
         known = dict(batch.known)
         for name in ("groups", "labels"):
             if getattr(self.loss, f"needs_{name}", False):
                 known[name] = batch.labels
         embed = self.embed if self.captured is None else self.captured
-        view_1, view_2, *teacher = embed(batch.images, batch_idx, self.embeds_images)
+        view_1, view_2, *teacher = embed(batch.items, batch_idx, self.embeds_items)
         if teacher:
             (known["teacher"],) = teacher
         value: Tensor = self.loss(view_1, view_2, **known)
         return value
 
     def embed(
-        self, images: Pixels, step: int, with_plain: bool
+        self, items: Items, step: int, with_plain: bool
     ) -> tuple[Float[Tensor, "batch dim"], ...]:
-        """Compute embeddings of both views of a step and optionally of the images."""
-        return self.embed_views(
-            self.draw_views(images, (1, 2), step), images if with_plain else None
-        )
+        """Compute embeddings of both views of a step and optionally of the items."""
+        return self.embed_views(self.draw_views(items, (1, 2), step), items if with_plain else None)
 
     def embed_views(
-        self, views: Sequence[Views], plain: Pixels | None
+        self, views: Sequence[Views], plain: Items | None
     ) -> tuple[Float[Tensor, "batch dim"], ...]:
-        """Compute embeddings of each view and of plain images, if any, in separate calls."""
+        """Compute embeddings of each view and of plain items, if any, in separate calls."""
         embedded = [self.projection_head(self.encode_views(view)) for view in views]
         if plain is not None:
             # After the views: autocast keeps the weights that they converted, with gradients.

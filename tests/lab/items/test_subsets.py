@@ -4,16 +4,16 @@ import pytest
 import torch
 
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.store import ImageStore
-from bayescl_lab.images.subsets import chosen_classes, only_classes, stratified_split
+from bayescl_lab.items.store import ItemStore
+from bayescl_lab.items.subsets import chosen_classes, only_classes, stratified_split
 
 NAMES = ("ant", "bee", "cow", "dog", "eel")
 
 
-def a_store(labels: list[int], shape: tuple[int, ...] = (1, 2, 2)) -> ImageStore:
+def a_store(labels: list[int], shape: tuple[int, ...] = (1, 2, 2)) -> ItemStore:
     """Images that hold their own row number."""
     pixels = torch.arange(len(labels), dtype=torch.uint8).view(-1, 1, 1, 1).expand(-1, *shape)
-    return ImageStore(pixels.clone(), torch.tensor(labels), NAMES)
+    return ItemStore(pixels.clone(), torch.tensor(labels), NAMES)
 
 
 def test_a_split_depends_on_its_seed_alone_and_a_larger_one_contains_a_smaller():
@@ -33,7 +33,7 @@ def test_classes_keep_the_order_of_the_data_set():
 
 def test_two_classes_keep_their_images_and_are_counted_anew():
     subset = only_classes(a_store([0, 3, 1, -1, 3, 1, 4]), ("bee", "dog"))
-    assert subset.images[:, 0, 0, 0].tolist() == [1, 2, 4, 5]
+    assert subset.items[:, 0, 0, 0].tolist() == [1, 2, 4, 5]
     assert subset.labels.tolist() == [1, 0, 1, 0]
     assert subset.class_names == ("bee", "dog")
     with pytest.raises(ValueError, match="there are no images of cow"):
@@ -45,22 +45,22 @@ def test_a_limit_on_training_images_never_changes_what_judges(evaluate_on):
     all_parts = load_images("digits", evaluate_on=evaluate_on)
     some = load_images("digits", evaluate_on=evaluate_on, max_train_images=200)
     assert set(some.train.labels.bincount().tolist()) == {19, 20}
-    assert torch.equal(some.evaluation.images, all_parts.evaluation.images)
-    rows = {image.numpy().tobytes() for image in all_parts.train.images}
-    assert all(image.numpy().tobytes() in rows for image in some.train.images)
+    assert torch.equal(some.evaluation.items, all_parts.evaluation.items)
+    rows = {image.numpy().tobytes() for image in all_parts.train.items}
+    assert all(image.numpy().tobytes() in rows for image in some.train.items)
 
 
 def test_a_subset_shares_its_pixels_and_reads_like_a_copy():
     whole = a_store([0, 1, 2, 3, 4, 0, 1, 2])
     rows = torch.tensor([6, 1, 3, 4, 0])
-    copied = ImageStore(whole.pixels[rows], whole.labels[rows], NAMES)
+    copied = ItemStore(whole.tensor[rows], whole.labels[rows], NAMES)
     shared = whole.subset(rows)
-    assert shared.pixels.data_ptr() == whole.pixels.data_ptr()
+    assert shared.tensor.data_ptr() == whole.tensor.data_ptr()
     again = shared.subset(torch.tensor([4, 2]))
-    assert again.pixels.data_ptr() == whole.pixels.data_ptr()
-    assert torch.equal(shared.images, copied.images)
+    assert again.tensor.data_ptr() == whole.tensor.data_ptr()
+    assert torch.equal(shared.items, copied.items)
     assert torch.equal(shared.labels, copied.labels)
     assert len(shared) == 5
-    assert torch.equal(shared.take(torch.tensor([3, 3])), copied.images[[3, 3]])
-    assert again.images[:, 0, 0, 0].tolist() == [0, 3]
-    assert torch.equal(only_classes(shared, ("bee", "dog")).images, copied.images[:3])
+    assert torch.equal(shared.take(torch.tensor([3, 3])), copied.items[[3, 3]])
+    assert again.items[:, 0, 0, 0].tolist() == [0, 3]
+    assert torch.equal(only_classes(shared, ("bee", "dog")).items, copied.items[:3])

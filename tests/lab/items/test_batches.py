@@ -5,9 +5,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from bayescl_lab.images.batches import EpochOrder, StoreBatches
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab.items.batches import EpochOrder, StoreBatches
+from bayescl_lab.items.store import ItemStore
 
 
 def order(epoch: int, seed: int = 0) -> torch.Tensor:
@@ -36,10 +36,10 @@ def test_batches_hold_each_image_with_its_own_label():
     store = load_images("digits").train
     label_of = {
         image.numpy().tobytes(): int(label)
-        for image, label in zip(store.images, store.labels, strict=True)
+        for image, label in zip(store.items, store.labels, strict=True)
     }
     for batch in StoreBatches(store, EpochOrder(len(store), 256, 0)):
-        for image, label in zip(batch.images, batch.labels, strict=True):
+        for image, label in zip(batch.items, batch.labels, strict=True):
             assert label_of[image.numpy().tobytes()] == int(label)
 
 
@@ -54,14 +54,14 @@ def test_a_gpu_indexes_images_labels_and_what_is_known_without_a_copy_from_the_h
     with FakeTensorMode():  # an index on the CPU would be a tensor on the CPU
         pixels = torch.zeros(20, 3, 4, 4, dtype=torch.uint8, device="cuda")
         labels = torch.zeros(20, dtype=torch.int64, device="cuda")
-        store = ImageStore(pixels, labels, ("a", "b"))
+        store = ItemStore(pixels, labels, ("a", "b"))
         batches = StoreBatches(store, EpochOrder(20, 8, 0), {"teacher": torch.zeros(20, 5)})
         epoch = iter(batches)
         first = next(epoch)
         with NothingOnTheHost():
             second = next(epoch)
     for batch in (first, second):
-        values = (batch.images, batch.labels, batch.known["teacher"])
+        values = (batch.items, batch.labels, batch.known["teacher"])
         assert [list(value.shape) for value in values] == [[8, 3, 4, 4], [8], [8, 5]]
         assert {value.device.type for value in values} == {"cuda"}
 

@@ -9,9 +9,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.images import probes
 from bayescl_lab.images.datasets import load_images
-from bayescl_lab.images.probes import (
+from bayescl_lab.images.pixels import store_from_arrays
+from bayescl_lab.items import probes
+from bayescl_lab.items.probes import (
     ProbeData,
     augmented_linear_probe,
     extract_features,
@@ -21,7 +22,6 @@ from bayescl_lab.images.probes import (
     linear_probe,
     run_probes,
 )
-from bayescl_lab.images.store import store_from_arrays
 
 CLASSES = 4
 
@@ -113,7 +113,7 @@ def test_features_come_from_the_frozen_encoder_and_its_mode_is_restored():
     store = store_from_arrays(pixels, np.arange(10) % 2)
     before = {name: value.clone() for name, value in encoder.state_dict().items()}
     features = extract_features(encoder, store)
-    torch.testing.assert_close(features * (1 + 1e-5) ** 0.5, store.images.flatten(1).float())
+    torch.testing.assert_close(features * (1 + 1e-5) ** 0.5, store.items.flatten(1).float())
     assert encoder.training
     assert encoder[1].training
     for name, value in encoder.state_dict().items():
@@ -164,7 +164,7 @@ def test_the_papers_linear_probe_learns_what_adam_learns_from_the_same_batches()
     with seeded(derived_seed(4, Purpose.WEIGHTS)):
         layer = torch.nn.Linear(4, 3)
     optimizer = torch.optim.Adam(layer.parameters(), lr=0.2, weight_decay=1e-6)
-    features = model.eval()(store.images)
+    features = model.eval()(store.items)
     for epoch in range(12):
         seed = derived_seed(4, Purpose.ORDER, epoch)
         order = torch.randperm(120, generator=torch.Generator().manual_seed(seed))
@@ -183,8 +183,8 @@ def test_images_without_a_label_play_no_part_in_probes():
     scores = run_probes(model, parts, draws=3)
     assert scores["linear_top5"] > scores["linear"]
     labels = torch.cat([parts.train.labels, torch.full((50,), -1)])
-    pixels = torch.cat([parts.train.images, torch.zeros(50, 1, 8, 8, dtype=torch.uint8)])
-    mixed = replace(parts, train=replace(parts.train, pixels=pixels, labels=labels, rows=None))
+    pixels = torch.cat([parts.train.items, torch.zeros(50, 1, 8, 8, dtype=torch.uint8)])
+    mixed = replace(parts, train=replace(parts.train, tensor=pixels, labels=labels, rows=None))
     assert run_probes(model, mixed, draws=3) == scores
     with pytest.raises(ValueError, match="no labels"):
         run_probes(model, replace(parts, evaluation=None))

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from bayescl_lab.images.store import ImageStore
+from bayescl_lab.items.store import ItemStore
 
 SEED = 0  # seed of splits and subsets, independent of the seed of a run
 
@@ -55,7 +55,7 @@ def chosen_classes(class_names: Sequence[str], classes: str) -> tuple[str, ...]:
     return tuple(name for name in class_names if name in chosen)
 
 
-def only_classes(store: ImageStore, classes: Sequence[str]) -> ImageStore:
+def only_classes(store: ItemStore, classes: Sequence[str]) -> ItemStore:
     """Return the images of some classes, with new labels; raise if there are none."""
     position = {name: index for index, name in enumerate(classes)}
     # The last entry is for images without a label, which have index -1.

@@ -1,0 +1,1 @@
+"""What encoders of images and of arrays share: stores, batches, training on two views, probes."""
