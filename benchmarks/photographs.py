@@ -12,6 +12,8 @@ that.
 ``--data`` is a folder with ``train`` and ``test``, each with a folder of JPEG files per class, or a
 ``.tar.gz`` file of such a folder. The images are decoded once, by all cores. ``--quick`` trains a
 small encoder on scikit-learn's digits instead. ``--smoke`` trains every run for two short epochs.
+Both write into a folder of ``--runs`` unless ``--out`` names another one. ``--summary`` only writes
+the summary of the journal again, for example after lines of another machine were added to it.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.result import Score
 
 ROOT = Path(__file__).parents[1]
-PLACE = ROOT / "results/photographs"
+PLACE = (ROOT / "results/photographs").resolve()
 JOURNAL = "photographs.jsonl"
 PROBES = ("few_label_1", "few_label_5", "knn", "linear")
 
@@ -287,7 +289,12 @@ class Study:
         self.start, self.deadline = start, start + 60 * chosen.minutes
         self.quick, self.device = chosen.quick, chosen.device
         self.is_short = chosen.quick or chosen.smoke
-        self.out, self.runs = Path(chosen.out), Path(chosen.runs)
+        self.runs = Path(chosen.runs)
+        self.out = (
+            Path(chosen.out) if chosen.out else self.runs / "short" if self.is_short else PLACE
+        )
+        if self.is_short and self.out.resolve() == PLACE:
+            raise SystemExit(f"--quick and --smoke must not write into {PLACE}: pass another --out")
         self.shared = {**(QUICK if chosen.quick else SHARED), "device": chosen.device}
         if chosen.smoke:
             self.shared |= SMOKE
@@ -451,16 +458,21 @@ class Study:
         figures = "  ".join(f"{100 * line['probes'][name]:.1f}" for name in PROBES)
         seconds = f"{line['seconds_per_epoch']:.2f} s an epoch, {line['seconds']:.0f} s in all"
         self.say(f"DONE {planned.name}, seed {planned.seed}: {figures}; {seconds}")
-        write_json(self.out / "photographs.json", {"runs": summary(self.journal.lines.values())})
+        self.summarize()
+
+    def summarize(self) -> None:
+        """Write the summary of the journal; its provenance is the provenance of the last run."""
+        runs = [line for line in self.journal.lines.values() if "probes" in line]
+        origin = {name: runs[-1][name] for name in ("versions", "hardware", "commit")}
+        write_json(self.out / "photographs.json", {**origin, "runs": summary(runs)})
 
 
 def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Mean and spread over seeds of every probe, by run."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
-        if "probes" in line:
-            about = {name: value for name, value in line["key"].items() if name != "seed"}
-            groups.setdefault(text(about), []).append(line)
+        about = {name: value for name, value in line["key"].items() if name != "seed"}
+        groups.setdefault(text(about), []).append(line)
     return [
         {
             **json.loads(about),
@@ -469,6 +481,7 @@ def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
                 name: Score.of([line["probes"][name] for line in group]).stored() for name in PROBES
             },
             "seconds_per_epoch": median(line["seconds_per_epoch"] for line in group),
+            "commits": sorted({line["commit"] for line in group}),
         }
         for about, group in groups.items()
     ]
@@ -485,14 +498,18 @@ def main() -> None:
         __doc__,
         "quick",
         "smoke",
+        "summary",
         data=str(ROOT / "data/cifar10-jpeg"),
-        out=str(PLACE),
+        out="",
         runs=str(ROOT / "runs/photographs"),
         minutes=9.0,
         workers=0,
         device="cuda" if torch.cuda.is_available() else "cpu",
     )
     study = Study(chosen, start)
+    if chosen.summary:
+        study.summarize()
+        return
     study.run(chosen.data, chosen.workers)
     study.say(f"{len(study.journal.lines)} lines in {study.out / JOURNAL}")
 

@@ -10,10 +10,9 @@ import torch
 
 
 def test_the_losses_agree_with_float64_and_what_is_further_off_fails(monkeypatch) -> None:
+    monkeypatch.setattr(gpu, "TEMPERATURES", (0.05, 0.5))
     rows = gpu.check("cpu", (40,))
-    assert {(row["loss"], row["dtype"]) for row in rows} == {
-        (loss, dtype) for loss in gpu.losses() for dtype in gpu.TOLERANCE
-    }
+    assert len(rows) == len(gpu.losses()) * len(gpu.TOLERANCE) * len(gpu.TEMPERATURES)
     assert all(row["passed"] for row in rows)
     monkeypatch.setattr(gpu, "TOLERANCE", dict.fromkeys(gpu.TOLERANCE, 0.0))
     assert not any(row["passed"] for row in gpu.check("cpu", (40,)))

@@ -44,14 +44,14 @@ def test_every_run_of_the_study_has_settings_and_a_key_of_its_own():
 @pytest.fixture
 def study(tmp_path, monkeypatch):
     """Run the quick study and return its journal's lines."""
-    chosen = f"photographs.py --quick --device cpu --out {tmp_path}/out --runs {tmp_path}/runs"
+    chosen = f"photographs.py --quick --device cpu --runs {tmp_path}/runs"
     monkeypatch.setattr(sys, "argv", chosen.split())
 
     def call(*runs):
         monkeypatch.setattr(photographs, "FIRST", runs)
         monkeypatch.setattr(photographs, "RUNS", runs)
         photographs.main()
-        journal = tmp_path / "out" / photographs.JOURNAL
+        journal = tmp_path / "runs" / "short" / photographs.JOURNAL
         return [json.loads(line) for line in journal.read_text().splitlines()]
 
     return call
@@ -65,3 +65,11 @@ def test_a_study_goes_on_after_a_failure_and_does_not_repeat_what_is_finished(st
     assert set(photographs.PROBES) <= line["probes"].keys()
     assert "failed: bad: ValueError: batch_size must be at most" in capsys.readouterr().out
     assert study(good) == [line]
+
+
+@pytest.mark.parametrize("short", ["--quick", "--smoke"])
+def test_short_runs_never_write_into_the_published_results(short, tmp_path, monkeypatch):
+    chosen = f"photographs.py {short} --device cpu --out {photographs.PLACE} --runs {tmp_path}"
+    monkeypatch.setattr(sys, "argv", chosen.split())
+    with pytest.raises(SystemExit, match="must not write into"):
+        photographs.main()

@@ -90,16 +90,18 @@ def map_cdf(
     slack = None
     if ties_up_to > 0:
         counted = values if valid is None else torch.where(valid, values, 0.0)
-        slack = ties_up_to * torch.linalg.vector_norm(counted, torch.inf)
+        slack = ties_up_to * torch.maximum(counted.amax(), -counted.amin())
     if valid is None:
         count = torch.full((1, 1), values.shape[1], device=values.device)
     else:
-        values = torch.where(valid, values, just_above(values))
+        # Infinity sorts after all valid values.
+        largest = torch.finfo(values.dtype).max
+        values = torch.where(valid, values.clamp(max=largest), torch.inf)
         count = valid.sum(dim=1, keepdim=True)
     count = count.expand(len(values), 1)
 
     def transform(below: Tensor, through: Tensor, count: Tensor) -> Tensor:
-        # A valid logit of +inf ties with the masked columns, which do not count.
+        # Masked columns do not count.
         below, through = below.minimum(count), through.minimum(count)
         doubled = below + through if ranks == "mid" else 2 * through
         return function(doubled.to(values.dtype) / (2 * count.clamp(min=1)))
@@ -113,17 +115,6 @@ def map_cdf(
             block = slice(start, start + rows)
             _map_mostly_untied_rows(values[block], count[block], slack, transform, result[block])
     return result.view(unlabeled.shape)
-
-
-def just_above(
-    values: Float[Tensor, "rows columns"],
-) -> Float[Tensor, "rows 1"]:
-    """Return a value that sorts after all others in its row except NaN; it may tie with +inf."""
-    largest = values.amax(dim=1, keepdim=True)
-    largest = largest.masked_fill(largest.isnan(), torch.inf)  # NaN values do not tie
-    # The step is large enough to survive rounding, unless the range of the type ends.
-    next_float = largest.nextafter(torch.full_like(largest, torch.inf))
-    return torch.maximum(largest + largest.abs() / 1024, next_float)
 
 
 def _map_sorted_rows(
@@ -145,20 +136,31 @@ def _map_mostly_untied_rows(
     transform: Transform,
     out: Float[Tensor, "rows columns"],
 ) -> None:
-    """Map values into ``out``. Rows without ties share one table and take less time."""
+    """Map values into ``out``. Untied values of all rows share one table, which takes less time."""
     # NumPy sorts with vector instructions, several times as fast as torch on one core.
     columns = torch.from_numpy(np.argsort(values.numpy(), axis=1))
-    ordered = values.gather(1, columns)
-    position = torch.arange(values.shape[1])[None]
+    width = values.shape[1]
+    position = torch.arange(width)
     counts, which = torch.unique(count, return_inverse=True)
     mapped = transform(position, position + 1, counts[:, None])  # [numbers, columns]
     mapped = mapped.expand_as(values) if len(counts) == 1 else mapped[which.squeeze(1)]
+    tied = _ties(values.gather(1, columns), slack)
+    if slack is None:
+        tied &= position[1:] < count  # masked values, at the end, are equal as well
+    row, place = tied.nonzero(as_tuple=True)  # place and place + 1 tie
+    if len(row):
+        mapped = mapped.contiguous()
+        pair = row * width + place
+        starts = torch.ones_like(pair, dtype=torch.bool)  # of runs of tied values
+        starts[1:] = pair[1:] != pair[:-1] + 1
+        run = starts.cumsum(0) - 1  # of each pair
+        first = pair[starts]
+        below = first % width
+        through = below + run.bincount() + 1
+        of_runs = transform(below, through, count[first // width, 0])
+        for places in (pair, pair + 1):
+            mapped.view(-1)[places] = of_runs[run]
     out.scatter_(1, columns, mapped)
-    tied = _ties(ordered, slack).sum(dim=1)
-    masked = (values.shape[1] - 1 - count.squeeze(1)).clamp(min=0)  # masked values tie
-    rows = (tied != masked).nonzero().squeeze(1)
-    if len(rows):
-        out[rows] = _map_sorted_rows(ordered[rows], columns[rows], count[rows], slack, transform)
 
 
 def _ties(
@@ -167,7 +169,7 @@ def _ties(
     """Return whether each value of sorted rows, but the first, ties with the value before it."""
     if slack is None:
         return ordered[:, 1:] == ordered[:, :-1]
-    return ordered[:, 1:] <= ordered[:, :-1] + slack  # infinities of one sign tie as well
+    return ordered.diff(dim=1) <= slack  # False for the infinity of masked values
 
 
 def _tie_bounds(
