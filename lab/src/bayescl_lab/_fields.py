@@ -5,6 +5,7 @@ The type hint of a field holds its range, and the range has a text for the help 
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -26,11 +27,12 @@ def between(low: float, high: float) -> Any:
 
 
 def _separated(value: Any) -> Any:
-    """Split comma-separated words, or a list of them, into a list of words."""
+    """Split words at commas outside of double quotes, or a list of such texts."""
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, (list, tuple)):
         return value
-    return [word.strip() for part in parts for word in str(part).split(",") if word.strip()]
+    rows = csv.reader(map(str, parts), skipinitialspace=True)
+    return [word.strip() for row in rows for word in row if word.strip()]
 
 
 Count = Annotated[int, at_least(1)]

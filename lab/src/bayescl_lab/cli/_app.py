@@ -90,6 +90,8 @@ def main(arguments: Sequence[str] | None = None, program: Program = BAYESCL) -> 
     words = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     # Options may be spelled with _ or -.
     words = [re.sub(r"^--[^=]+", lambda name: name[0].replace("_", "-"), word) for word in words]
+    # A shell does not expand ~ after =.
+    words = [re.sub(r"^(--[^=]+=)~(?=/|$)", rf"\g<1>{Path.home()}", word) for word in words]
     try:
         with handled(), warnings.catch_warnings():
             warnings.showwarning = _print_warning

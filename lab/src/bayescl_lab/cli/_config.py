@@ -82,7 +82,7 @@ def read_config(file: Path) -> Config:
     if not file.exists():
         raise ValueError(f"there is no configuration file {file}")
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = yaml.safe_load(file.read_bytes())  # UTF-8, or UTF-16 as PowerShell writes
     except (OSError, ValueError, RecursionError, yaml.YAMLError):  # ValueError: impossible dates
         raise ValueError(f"cannot read the configuration file {file}") from None
     if not isinstance(content, dict):

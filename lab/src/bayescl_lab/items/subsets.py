@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -45,7 +46,8 @@ def chosen_classes(class_names: Sequence[str], classes: str) -> tuple[str, ...]:
         >>> chosen_classes(("airplane", "bird", "ship"), "ship,airplane")
         ('airplane', 'ship')
     """
-    chosen = [part.strip() for part in classes.split(",") if part.strip()]
+    (words,) = csv.reader([classes], skipinitialspace=True)
+    chosen = [part.strip() for part in words if part.strip()]
     unknown = [name for name in chosen if name not in class_names]
     if unknown:
         known = ", ".join(class_names[:20]) + (", ..." if len(class_names) > 20 else "")

@@ -140,7 +140,7 @@ def settings_text(settings: Mapping[str, float | None]) -> str:
 
 def counted(number: int, noun: str) -> str:
     """Format a number with its noun in singular or plural."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def number(value: float | None, form: str = ".3f") -> str:

@@ -109,7 +109,7 @@ def _refuse(table: Table, rows: pl.DataFrame, checked: pl.DataFrame, first: int)
     places = f"{table.path}, {table.unit}{'s' * (len(lines) > 1)} "
     places += ", ".join(map(str, lines[:_FIRST_ROWS]))
     places += f" and {len(lines) - _FIRST_ROWS:,} more" * (len(lines) > _FIRST_ROWS)
-    skip = "; --skip-bad-rows leaves such rows out"
+    skip = "" if is_bad.all() else "; --skip-bad-rows leaves such rows out"
     if name == "surplus":
         wrong = f"there are more values than in the first line{skip}"
     elif value is None or str(value).strip() == "":
