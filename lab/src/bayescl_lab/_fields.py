@@ -26,13 +26,23 @@ def between(low: float, high: float) -> Any:
     return Field(ge=low, le=high, allow_inf_nan=False, description=words)
 
 
-def _separated(value: Any) -> Any:
-    """Split words at commas outside of double quotes, or a list of such texts."""
+def separated(text: str) -> list[str]:
+    """Split words at commas outside of double quotes.
+
+    Example:
+        >>> separated('a, "b, c"')
+        ['a', 'b, c']
+    """
+    rows = csv.reader([text], skipinitialspace=True)
+    return [word.strip() for row in rows for word in row if word.strip()]
+
+
+def _separated(value: object) -> object:
+    """Split comma-separated words, or a list of them, into a list of words."""
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, (list, tuple)):
         return value
-    rows = csv.reader(map(str, parts), skipinitialspace=True)
-    return [word.strip() for row in rows for word in row if word.strip()]
+    return [word for part in parts for word in separated(str(part))]
 
 
 Count = Annotated[int, at_least(1)]

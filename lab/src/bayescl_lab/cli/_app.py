@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import warnings
@@ -16,6 +17,7 @@ from cyclopts.argument import ArgumentCollection
 
 from bayescl import __version__
 from bayescl_lab._interrupts import Terminated, handled
+from bayescl_lab.cli._console import notes
 
 BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
 
@@ -90,8 +92,10 @@ def main(arguments: Sequence[str] | None = None, program: Program = BAYESCL) -> 
     words = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
     # Options may be spelled with _ or -.
     words = [re.sub(r"^--[^=]+", lambda name: name[0].replace("_", "-"), word) for word in words]
-    # A shell does not expand ~ after =.
-    words = [re.sub(r"^(--[^=]+=)~(?=/|$)", rf"\g<1>{Path.home()}", word) for word in words]
+    home = str(Path.home())  # a shell does not expand ~ after =
+    words = [re.sub(r"^(--[^=]+=)~(?=/|$)", lambda it: it[1] + home, word) for word in words]
+    notes.messages.clear()
+    logging.getLogger("bayescl_lab").addHandler(notes)  # once, if called again
     try:
         with handled(), warnings.catch_warnings():
             warnings.showwarning = _print_warning

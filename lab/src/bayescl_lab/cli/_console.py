@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable
 from datetime import timedelta
@@ -28,6 +29,23 @@ if TYPE_CHECKING:
 
 MINIMUM_WIDTH = 120
 """Width of tables without a terminal."""
+
+
+class Notes(logging.Handler):
+    """Print messages of the log as notes on standard error, and keep them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a message."""
+        self.messages.append(record.getMessage())
+        say(f"note: {printable(record.getMessage())}", stderr=True)
+
+
+notes = Notes()
+"""Notes of the current command."""
 
 
 def console(*, stderr: bool = False) -> Console:

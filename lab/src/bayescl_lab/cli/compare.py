@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab._types import Config, Values
-from bayescl_lab.cli._console import Bar, print_guesses, say, show
+from bayescl_lab.cli._console import Bar, notes, print_guesses, say, show
 from bayescl_lab.cli._options import (
     FLAT,
     RUNTIME_OPTIONS,
@@ -157,13 +157,14 @@ def _with_methods(options: Values, plan: Plan[Any], values: Mapping[str, Values]
 
 
 def print_result(title: str, result: Result, table: Table | None = None) -> None:
-    """Print the table of a result, by default the table of its scores, and remarks."""
+    """Print the table of a result, by default of its scores, and remarks not printed before."""
     from bayescl_lab.report.results import remarks_of, scores_table
 
     table = table or scores_table(result)
     show(title, table)
     about = (table.title.replace("**", ""), table.note) if table.records else ()
-    say(*(f"* {text}" for text in (*about, *remarks_of(result)) if text))
+    remarks = [text for text in remarks_of(result) if text not in notes.messages]
+    say(*(f"* {text}" for text in (*about, *remarks) if text))
 
 
 def perform(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from bayescl_lab._fields import Count, Words
+from bayescl_lab._fields import Count, Words, separated
 from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import console, printable, say
 from bayescl_lab.cli._console import table as table_of
@@ -112,7 +113,7 @@ def recommend(
     run: Path,
     *,
     user: str | None = None,
-    items: Words = (),
+    items: tuple[str, ...] = (),
     newcomers: Path | None = None,
     table: Annotated[TableOptions, FLAT] = TableOptions(),
     k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
@@ -130,9 +131,11 @@ def recommend(
     Args:
         run: Run folder of "train ranking". The run may still be training.
         user: Id of the user in the data set.
-        items: Comma-separated ids of the items of a user who is not in the data.
+        items: Ids of the items of a user who is not in the data, separated by commas. Quote ids
+            with commas, as in 'a,"b, c"', or repeat the option.
         newcomers: Table of users who are not in the data, with one row per user and item. Lists
-            are written to --out. The following options describe the table.
+            are written to --out. The following options describe the table. By default, its columns
+            have the names of the columns of the run's table.
         k: Number of items per list.
         all: Write lists for all users to --out.
         out: Output file, ending in .csv or .parquet. In .csv files, ids that a spreadsheet would
@@ -148,8 +151,10 @@ def recommend(
         raise ValueError("--all and --newcomers need --out, a file that ends in .csv or .parquet")
     if out is not None:
         check_output(out, ".csv", ".parquet")
-    owned = {} if newcomers is None else _newcomers(newcomers, table)
+    owned = {} if newcomers is None else _newcomers(run, newcomers, table)
     recommender = Recommender(run)
+    whole = [[text] if not recommender.unknown("item", text) else separated(text) for text in items]
+    items = tuple(chain(*whole))
     skipped = dict.fromkeys(recommender.unknown("item", [*items, *chain(*owned.values())]))
     known = [item for item in items if item not in skipped]
     if items and not known:
@@ -234,13 +239,19 @@ def report(names: Words = (), *, out: Path | None = None) -> None:
     say(f"report: {file}")
 
 
-def _newcomers(file: Path, options: TableOptions) -> dict[int | str, list[int | str]]:
+def _newcomers(run: Path, file: Path, options: TableOptions) -> dict[int | str, list[int | str]]:
     """Return the items of every user in a table, in its order."""
     import polars as pl
 
     from bayescl_lab.ranking.data import RankingData
     from bayescl_lab.ranking.readers.table import read_interactions_of
+    from bayescl_lab.runs.folder import RunFolder
 
-    rows, _ = read_interactions_of(file, RankingData(str(file), **vars(options)))
+    reading = RankingData(str(file), **vars(options))
+    trained = RankingData.pop_from(RunFolder.find(run).config())
+    if trained.no_header == reading.no_header:
+        own = {name: getattr(trained, name) for name in ("user_column", "item_column")}
+        reading = replace(reading, **{it: own[it] for it in own if getattr(reading, it) is None})
+    rows, _ = read_interactions_of(file, reading)
     grouped = rows.select(pl.all().cast(pl.String)).group_by("user", maintain_order=True)
     return dict(grouped.agg("item").rows())

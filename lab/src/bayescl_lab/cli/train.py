@@ -121,9 +121,10 @@ def _train(
 def _print_run(result: Result, folder: Path) -> None:
     """Print a run's result and remarks on its data."""
     from bayescl_lab.cli.compare import print_result
+    from bayescl_lab.report.tables import loss_title
 
     (name, row), *_ = result.rows.items()
-    print_result(f"{name} on {result.data}, {result.part} part", result)
+    print_result(f"{loss_title(name)} on {result.data}, {result.part} part", result)
     if row.seconds is not None:
         say(f"{row.seconds.mean:.2f} seconds per epoch")
     say(f"run folder: {folder}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from bayescl_lab._fields import separated
 from bayescl_lab.items.store import ItemStore
 
 SEED = 0  # seed of splits and subsets, independent of the seed of a run
@@ -46,8 +46,7 @@ def chosen_classes(class_names: Sequence[str], classes: str) -> tuple[str, ...]:
         >>> chosen_classes(("airplane", "bird", "ship"), "ship,airplane")
         ('airplane', 'ship')
     """
-    (words,) = csv.reader([classes], skipinitialspace=True)
-    chosen = [part.strip() for part in words if part.strip()]
+    chosen = separated(classes)
     unknown = [name for name in chosen if name not in class_names]
     if unknown:
         known = ", ".join(class_names[:20]) + (", ..." if len(class_names) > 20 else "")
