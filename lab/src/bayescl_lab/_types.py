@@ -16,3 +16,6 @@ Values = Mapping[str, Any]
 
 Ids = NDArray[np.generic]
 """Ids of users, items or images: numbers or text."""
+
+AnyArray = NDArray[Any]
+"""Array of any type, as in archives."""

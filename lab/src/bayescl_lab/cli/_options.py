@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import Count
 from bayescl_lab._files import write_atomically
+from bayescl_lab._types import Config
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,10 +39,10 @@ _HIDDEN = Parameter(parse=False, show=False)
 Typed = Annotated[frozenset[str], _HIDDEN]
 """Names of the options on the command line, without options from a file or a run's folder."""
 
-Options = Annotated[dict[str, Any], _HIDDEN]
+Options = Annotated[Config, _HIDDEN]
 """Values of all options that affect the result of a run, as plain values."""
 
-MethodValues = Annotated[dict[str, dict[str, Any]], _HIDDEN]
+MethodValues = Annotated[dict[str, Config], _HIDDEN]
 """Values of single methods: the mapping "methods" of a configuration file."""
 
 PrintConfig = Annotated[bool, _HIDDEN]

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import yaml
 
 from bayescl_lab._files import UnreadableError, staged_folder, sweep, write_atomically
+from bayescl_lab._types import Config
 from bayescl_lab.runs.digest import PLACEHOLDER, has_digest, with_digest
 
 _HEADER = "# bayescl "
@@ -107,7 +108,7 @@ class RunFolder:
             raise ValueError(f"{path} holds a run of '{actual}', not of '{kind}'")
         return cls(path, kind)
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Config:
         """Return the settings of the run."""
         return self._read_config()[2]
 
@@ -135,7 +136,7 @@ class RunFolder:
         text = f"{_HEADER}{self.kind}\n{_IDENTITY}{uuid.uuid4().hex}\n{settings}# "
         write_atomically(self.config_file, with_digest(text.encode() + PLACEHOLDER + b"\n", ""))
 
-    def _read_config(self) -> tuple[str, str, dict[str, Any]]:
+    def _read_config(self) -> tuple[str, str, Config]:
         """Read kind, identity and settings; raise ``ValueError`` if this is not a run folder."""
         if not self.path.is_dir():
             raise UnreadableError(f"there is no run folder {self.path}")
@@ -147,7 +148,7 @@ class RunFolder:
         if not has_digest(io.BytesIO(content), ""):
             raise UnreadableError(f"{self.config_file} is damaged: it was changed after the start")
         kind, identity, settings = content.decode().split("\n", 2)
-        config: dict[str, Any] = yaml.safe_load(settings)
+        config: Config = yaml.safe_load(settings)
         return kind.removeprefix(_HEADER), identity.removeprefix(_IDENTITY), config
 
 
@@ -182,7 +183,7 @@ def write_json(path: Path, value: Mapping[str, object], identity: str | None = N
     write_atomically(path, content if identity is None else with_digest(content, identity))
 
 
-def read_json(path: Path, identity: str | None = None) -> dict[str, Any]:
+def read_json(path: Path, identity: str | None = None) -> Config:
     """Read the mapping in a JSON file, and check its digest.
 
     A digest is required if the identity of a run is given.

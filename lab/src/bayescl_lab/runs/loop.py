@@ -27,6 +27,7 @@ from lightning.pytorch.strategies import DDPStrategy
 
 from bayescl_lab._files import write_atomically
 from bayescl_lab._interrupts import check
+from bayescl_lab._types import Config
 from bayescl_lab.runs.digest import archive_with_digest
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.weights import read_checkpoint
@@ -143,27 +144,25 @@ class Journal(pl.Callback):
         self._total: torch.Tensor | float = 0.0
         self._steps, self._since, self._told = 0, 0.0, 0.0
 
-    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Config) -> None:
         """Add the rows to a checkpoint."""
         del trainer, pl_module
         checkpoint[_ROWS] = self.rows
 
-    def on_load_checkpoint(
-        self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]
-    ) -> None:
+    def on_load_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: Config) -> None:
         """Continue with the rows of a checkpoint, and write them."""
         del pl_module
         self.rows = [*checkpoint[_ROWS]]
         if trainer.is_global_zero:
             self.folder.write_metrics(self.rows)
 
-    def on_train_epoch_start(self, *_: Any) -> None:
+    def on_train_epoch_start(self, *_: object) -> None:
         """Start an epoch."""
         self._total, self._steps = 0.0, 0
         self._since = time.perf_counter()
 
     def on_train_batch_end(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: Any
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, *_: object
     ) -> None:
         """Add a step's loss on its device, without synchronization; end after a signal."""
         del pl_module
@@ -176,7 +175,7 @@ class Journal(pl.Callback):
             share = trainer.fit_loop.batch_idx / trainer.num_training_batches
             self.progress(trainer.current_epoch + share, None)
 
-    def on_exception(self, trainer: pl.Trainer, *_: Any) -> None:
+    def on_exception(self, trainer: pl.Trainer, *_: object) -> None:
         """End the other processes that Lightning started, and do not wait for them."""
         launcher: Any = trainer.strategy.launcher
         if trainer.world_size == 1:
@@ -219,7 +218,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, *_: Any, **__: Any) -> None:
+    def save_checkpoint(self, checkpoint: Config, path: Any, *_: object, **__: object) -> None:
         """Save a checkpoint. The previous one is kept if this fails, for example on a full disk."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -227,7 +226,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         torch.save(checkpoint, content)
         write_atomically(target, archive_with_digest(content.getvalue(), self.folder.identity))
 
-    def load_checkpoint(self, path: Any, *_: Any, **__: Any) -> Any:
+    def load_checkpoint(self, path: Any, *_: object, **__: object) -> Any:
         """Load tensors and plain values of the run; see :func:`read_checkpoint`."""
         del path
         return read_checkpoint(self.folder)

@@ -11,7 +11,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -22,6 +22,7 @@ import torch
 
 from bayescl_lab._fields import Count, checked
 from bayescl_lab._interrupts import check
+from bayescl_lab._types import Values
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.result import Result
 
@@ -36,7 +37,7 @@ AT_MOST_LOST = 10
 
 
 def train_runs(
-    runs: Mapping[str, Any],
+    runs: Values,
     parent: Path,
     *,
     train: Train,

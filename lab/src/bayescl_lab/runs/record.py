@@ -13,10 +13,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from bayescl_lab._files import UnreadableError, write_atomically
+from bayescl_lab._types import AnyArray, Config
 from bayescl_lab.runs.digest import archive_with_digest, has_digest
 from bayescl_lab.runs.folder import RunFolder, read_json, write_json
 
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, AnyArray]
 
 
 def write_record(
@@ -29,7 +30,7 @@ def write_record(
     )  # last: it marks the record as complete
 
 
-def read_record(folder: RunFolder, archive: str) -> tuple[dict[str, Any], Arrays]:
+def read_record(folder: RunFolder, archive: str) -> tuple[Config, Arrays]:
     """Return the content of ``data.json`` and of the archive in a run's folder."""
     if not folder.data_file.is_file():
         raise ValueError(f"{folder.path} has no record of its data: {folder.data_file} is missing")
@@ -45,7 +46,7 @@ def write_arrays(path: Path, arrays: Arrays, identity: str | None = None) -> Non
     write_atomically(path, archive if identity is None else archive_with_digest(archive, identity))
 
 
-def read_arrays(path: Path, identity: str) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, identity: str) -> dict[str, AnyArray]:
     """Read the arrays of a run; raise ``ValueError`` if they are missing or damaged."""
     try:
         with path.open("rb") as opened:
@@ -59,7 +60,7 @@ def read_arrays(path: Path, identity: str) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{path} is damaged or missing") from None
 
 
-def places(ids: Iterable[Any], known: NDArray[Any]) -> NDArray[np.int64]:
+def places(ids: Iterable[Any], known: AnyArray) -> NDArray[np.int64]:
     """Return the index of each id among known ids, compared as text; -1 if unknown."""
     wanted = list(map(str, ids))
     rows = {str(name): row for row, name in enumerate(known.tolist())} if wanted else {}

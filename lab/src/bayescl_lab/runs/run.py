@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from typing_extensions import Self
 
+from bayescl_lab._types import Config, Values
 from bayescl_lab.runs.folder import RunFolder, write_json
 from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.result import Result, Score
@@ -79,7 +80,7 @@ class RunStart:
         self,
         out: Path,
         kind: str,
-        config: Mapping[str, Any],
+        config: Values,
         *,
         resume: bool,
         may_change: Collection[str] = (),
@@ -150,14 +151,14 @@ class TrainedRun(ABC, Generic[AnySettings]):
     model: pl.LightningModule
     batches: Any
 
-    def __init__(self, settings: AnySettings, **_: Any) -> None:
+    def __init__(self, settings: AnySettings, **_: object) -> None:
         self.settings = settings
         self.rank, local_rank = settings.this_process()
         self.device = settings.torch_device(local_rank)
 
     @classmethod
     @abstractmethod
-    def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
+    def restore(cls, folder: RunFolder, data: str | None = None) -> Config:
         """Return the arguments that recreate a run with its data, or with data to evaluate on.
 
         They are empty if the folder has no record yet. Raises ``ValueError`` if the data changed.
@@ -259,7 +260,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
         return int(content["epoch"]) + 1
 
 
-def write_results(file: Path, *results: Result, origin: Mapping[str, Any]) -> list[Result]:
+def write_results(file: Path, *results: Result, origin: Values) -> list[Result]:
     """Write results with their provenance to a JSON file, and return them."""
     done = [replace(result, origin=origin) for result in results]
     stored = [result.stored() for result in done]

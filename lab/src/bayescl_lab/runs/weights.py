@@ -6,16 +6,15 @@ Reading does not import Lightning, and does not execute pickled code.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
-from typing import Any
 
 import torch
 
+from bayescl_lab._types import Config, Values
 from bayescl_lab.runs.digest import has_digest
 from bayescl_lab.runs.folder import RunFolder
 
 
-def read_checkpoint(folder: RunFolder) -> dict[str, Any]:
+def read_checkpoint(folder: RunFolder) -> Config:
     """Read the tensors and plain values of a run's last checkpoint to the CPU.
 
     Raises:
@@ -26,19 +25,19 @@ def read_checkpoint(folder: RunFolder) -> dict[str, Any]:
         if not has_digest(file, folder.identity):
             raise ValueError(f"the checkpoint {path} is damaged or of another run")
         try:
-            checkpoint: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
+            checkpoint: Config = torch.load(file, map_location="cpu", weights_only=True)
         except pickle.UnpicklingError:
             raise ValueError(f"the checkpoint {path} holds more than weights") from None
     return checkpoint
 
 
-def read_weights(folder: RunFolder) -> dict[str, Any]:
+def read_weights(folder: RunFolder) -> Config:
     """Read the evaluated weights of a run."""
-    state: dict[str, Any] = read_checkpoint(folder)["state_dict"]
+    state: Config = read_checkpoint(folder)["state_dict"]
     return state
 
 
-def part_of_state(state: Mapping[str, Any], name: str) -> dict[str, Any]:
+def part_of_state(state: Values, name: str) -> Config:
     """Return the part of a state for a submodule."""
     start = f"{name}."
     return {key[len(start) :]: value for key, value in state.items() if key.startswith(start)}

@@ -6,15 +6,14 @@ part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from bayescl_lab._types import AnyArray, Values
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import guessed_columns, load_interactions
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
@@ -38,7 +37,7 @@ class RankingRecord:
 
     known: Interactions
     part_of: NDArray[np.uint8]
-    description: Mapping[str, Any] = field(default_factory=dict)
+    description: Values = field(default_factory=dict)
     evaluation: Interactions | None = None
 
     @classmethod
@@ -176,7 +175,7 @@ def seen_pairs(folder: RunFolder, other: Interactions) -> NDArray[np.bool_]:
     return seen
 
 
-def _unknown(kind: str, ids: NDArray[Any], known: NDArray[Any]) -> str:
+def _unknown(kind: str, ids: AnyArray, known: AnyArray) -> str:
     """Return how many of some ids are unknown, with an example; an empty text if all are known."""
     unknown = ids[places(ids.tolist(), known) < 0]
     if len(unknown) == 0:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab._types import Config
 from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoders import build_encoder
@@ -82,7 +83,7 @@ class RankingRun(TrainedRun[RankingSettings]):
         )
 
     @classmethod
-    def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
+    def restore(cls, folder: RunFolder, data: str | None = None) -> Config:
         """Return the interactions recorded in the folder, with other data to evaluate on."""
         if not folder.has_record:
             return {}

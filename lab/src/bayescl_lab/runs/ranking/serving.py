@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bayescl_lab._fields import Count, check_choice, checked
+from bayescl_lab._types import AnyArray, Config
 from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
 from bayescl_lab.ranking.scorers import ServedScorer
@@ -150,7 +151,7 @@ class Recommender:
 
     def trained_rows(self, of: str) -> NDArray[np.bool_]:
         """Return True for "users" or "items" with interactions in training."""
-        counts: NDArray[Any] = self.trained_on.matrix.sum(axis=1 if of == "users" else 0)
+        counts: AnyArray = self.trained_on.matrix.sum(axis=1 if of == "users" else 0)
         return np.asarray(counts > 0)
 
     def _newcomer_lists(
@@ -207,7 +208,7 @@ class Recommender:
         """Convert lists to rows, with users and the source if given."""
         rows, ranks = scores.isfinite().nonzero().T.numpy()
         chosen = items[rows, ranks].numpy()
-        columns: dict[str, Any] = {} if users is None else {"user": np.asarray(users)[rows]}
+        columns: Config = {} if users is None else {"user": np.asarray(users)[rows]}
         columns |= {"rank": ranks + 1, "item": self._ids["item"][chosen]}
         columns["score"] = scores[rows, ranks].numpy()
         if by_model is not None:
