@@ -32,8 +32,8 @@ class Outcome(NamedTuple):
 
     @property
     def complaint(self) -> str:
-        """The one line on standard error about bad input, once it is certain that there is one."""
-        lines = self.err.splitlines()
+        """The one line on standard error about bad input, beside notes."""
+        lines = [line for line in self.err.splitlines() if not line.startswith("note: ")]
         assert self.status == 2
         assert len(lines) == 1, self.err
         assert lines[0].startswith("bayescl: ")

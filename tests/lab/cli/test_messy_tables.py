@@ -110,6 +110,28 @@ def test_newcomers_come_in_any_table_and_unknown_items_are_skipped_and_named(bay
     assert pl.read_csv("new.csv")["user"].to_list() == ["ann", "ann", "bob", "bob"]
 
 
+def test_newcomers_tables_have_the_columns_of_the_run_and_ids_may_have_commas(bayescl):
+    Path("a.csv").write_text(
+        TEXT.replace("user,item", "client,thing").replace("i1\n", '"i, no. 1"\n')
+    )
+    assert bayescl(f"{TRAIN} --data a.csv --item-column thing").status == 0
+    Path("new.csv").write_text("customer,item,thing\nann,1,i4\n")
+    outcome = bayescl("recommend run --newcomers new.csv -k 2 --out new-lists.csv")
+    assert outcome.out == "1 list written to new-lists.csv\n"
+    for items in ("i, no. 1", 'i4,"i, no. 1"'):
+        outcome = bayescl(f"recommend run --items '{items}' -k 20 --out one.csv")
+        assert "unknown" not in outcome.out
+        assert "i, no. 1" not in pl.read_csv("one.csv")["item"].to_list()
+
+
+def test_a_wrong_date_format_is_not_an_advice_to_skip_all_rows(bayescl):
+    Path("a.csv").write_text("user,item,time\n" + "".join(f"{row},2024-05-01\n" for row in ROWS))
+    options = "--split last --timestamp-column time --date-format %d.%m.%Y"
+    complaint = bayescl(f"{QUICK} --data a.csv {options} --out run").complaint
+    assert "timestamp must be a number or a date, got '2024-05-01'" in complaint
+    assert "--skip-bad-rows" not in complaint
+
+
 def test_an_evaluation_without_a_held_out_part_says_so_and_the_page_has_the_counts(bayescl):
     Path("a.csv").write_text(TEXT + ROWS[0])
     assert bayescl(f"{TRAIN} --data a.csv").status == 0

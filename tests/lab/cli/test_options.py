@@ -115,6 +115,17 @@ def test_a_configuration_file_gives_values_that_are_not_typed(parsed):
     assert typed["typed"] == {"run", "seeds", "words"}
 
 
+def test_a_configuration_file_may_be_utf_16(parsed):
+    Path("mine.yaml").write_text("seeds: 3\n", encoding="utf-16")
+    assert parsed("folder --config mine.yaml")["seeds"] == 3
+
+
+def test_words_in_double_quotes_are_not_split_and_a_tilde_is_the_home_folder(parsed, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    values = parsed("""folder --words 'a,"b, c"' --place=~/t --words ~/kept""")
+    assert (values["words"], values["place"]) == (("a", "b, c", "~/kept"), "/home/me/t")
+
+
 def test_help_shows_what_is_known_of_every_option(parsed, bayescl):
     shown = " ".join(bayescl("test --help").out.replace("│", "").split())
     for words in (

@@ -133,7 +133,7 @@ def application(words: list[str] | None = None, program: Program = BAYESCL) -> A
         from pydantic import validate_call
 
         command.help_format = "markdown"  # for docstrings; the overview is faster without
-        module: Any = import_module(program.modules.format(_MODULES.get(word, word)))
+        module = import_module(program.modules.format(_MODULES.get(word, word)))
         if hasattr(module, word):
             command.help = None  # use the function's docstring
             command.default(validate_call(getattr(module, word)))
@@ -176,7 +176,7 @@ class Command(App):
         return arguments
 
 
-def _range_words(hint: Any) -> str:
+def _range_words(hint: object) -> str:
     """Return the range of an option in words, according to its type."""
     parts = [*getattr(hint, "__metadata__", ()), *get_args(hint)]
     words = (getattr(part, "description", None) or _range_words(part) for part in parts)

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 from cyclopts import App
@@ -43,8 +42,8 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
             _fill_in(values, config, app, arguments)
         given.update({_name(argument): argument for argument in arguments if argument.tokens})
         for argument in arguments:
-            groups: Any = argument.parameter.group
-            if RUNTIME in groups:
+            groups = argument.parameter.group
+            if isinstance(groups, tuple) and RUNTIME in groups:
                 runtime.add(_name(argument))
         if "resume" in given and given["resume"].convert():
             if "out" not in given:
@@ -99,7 +98,7 @@ def _fill_in(values: Values, source: Path, app: App, arguments: ArgumentCollecti
     Dict(plain, source=str(source))(app, (), arguments)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Format a value for an option, a list as words with commas."""
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -39,7 +39,7 @@ from bayescl_lab.runs.ranking.ranking_settings import RankingOptions, RankingSet
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bayescl_lab.compare.plan import Plan
+    from bayescl_lab.compare.plan import AnyPlan
     from bayescl_lab.report.tables import Table
     from bayescl_lab.runs.result import Result
 
@@ -144,7 +144,7 @@ def ranking(
     return None
 
 
-def _with_methods(options: Values, plan: Plan[Any], values: Mapping[str, Values]) -> Config:
+def _with_methods(options: Values, plan: AnyPlan, values: Mapping[str, Values]) -> Config:
     """Return the options with the values of every method instead of values for all methods."""
     shared = {*vars(Hyperparameters()), SHARE, "teacher"}
     kept = {name: value for name, value in options.items() if name not in shared}
@@ -170,7 +170,7 @@ def print_result(title: str, result: Result, table: Table | None = None) -> None
 def perform(
     kind: str,
     options: Values,
-    plans: Sequence[Plan[Any]],
+    plans: Sequence[AnyPlan],
     folder: Path,
     run_options: RunOptions,
     workers: int | None,
@@ -199,7 +199,7 @@ def perform(
 def _compare(
     kind: str,
     options: Values,
-    plan: Plan[Any],
+    plan: AnyPlan,
     folder: Path,
     run_options: RunOptions,
     workers: int | None,

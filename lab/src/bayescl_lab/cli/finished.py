@@ -134,8 +134,8 @@ def recommend(
         items: Ids of the items of a user who is not in the data, separated by commas. Quote ids
             with commas, as in 'a,"b, c"', or repeat the option.
         newcomers: Table of users who are not in the data, with one row per user and item. Lists
-            are written to --out. The following options describe the table. By default, its columns
-            have the names of the columns of the run's table.
+            are written to --out. The following options describe the table. By default, columns
+            with the names of the run's --user-column and --item-column are used.
         k: Number of items per list.
         all: Write lists for all users to --out.
         out: Output file, ending in .csv or .parquet. In .csv files, ids that a spreadsheet would
@@ -243,15 +243,19 @@ def _newcomers(run: Path, file: Path, options: TableOptions) -> dict[int | str, 
     """Return the items of every user in a table, in its order."""
     import polars as pl
 
+    from bayescl_lab._tables import open_table
     from bayescl_lab.ranking.data import RankingData
     from bayescl_lab.ranking.readers.table import read_interactions_of
     from bayescl_lab.runs.folder import RunFolder
 
     reading = RankingData(str(file), **vars(options))
-    trained = RankingData.pop_from(RunFolder.find(run).config())
-    if trained.no_header == reading.no_header:
-        own = {name: getattr(trained, name) for name in ("user_column", "item_column")}
-        reading = replace(reading, **{it: own[it] for it in own if getattr(reading, it) is None})
+    if not reading.no_header:
+        how = {name: getattr(reading, name) for name in ("separator", "encoding", "quote")}
+        header = open_table(file, has_header=True, **how).header
+        trained = RunFolder.find(run).config()
+        columns = [name for name in ("user_column", "item_column") if vars(options)[name] is None]
+        own = {name: trained[name] for name in columns if trained.get(name) in header}
+        reading = replace(reading, **own)
     rows, _ = read_interactions_of(file, reading)
     grouped = rows.select(pl.all().cast(pl.String)).group_by("user", maintain_order=True)
     return dict(grouped.agg("item").rows())

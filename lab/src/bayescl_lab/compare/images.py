@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from typing_extensions import Self
+from typing_extensions import Self, Unpack
 
 from bayescl_lab._types import Values
 from bayescl_lab.compare.comparison import compared
@@ -16,11 +15,13 @@ from bayescl_lab.items.probes import PROBES
 from bayescl_lab.runs.images.encoder import own_encoder
 from bayescl_lab.runs.images.image_run import ImageRun, train_images
 from bayescl_lab.runs.images.image_settings import ImageSettings
-from bayescl_lab.runs.parallel import Train
+from bayescl_lab.runs.parallel import Train, TrainOptions
 from bayescl_lab.runs.result import Result
 
 
-def train_with_own_encoder(settings: ImageSettings, out: Path, **options: Any) -> Result:
+def train_with_own_encoder(
+    settings: ImageSettings, out: Path, **options: Unpack[TrainOptions]
+) -> Result:
     """Train one run with an encoder named by the user, possibly custom code."""
     encoder = own_encoder(settings.encoder, settings.seed)
     return train_images(settings, out, encoder=encoder, **options)

@@ -11,8 +11,9 @@ from typing import Any, Generic, TypeVar
 from typing_extensions import Self
 
 from bayescl_lab._fields import Count, checked
-from bayescl_lab._types import Values
+from bayescl_lab._types import Config, Values
 from bayescl_lab.compare.tuning import name_of
+from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
 from bayescl_lab.runs.result import Result, Row, Score, Trial, Tuning
 from bayescl_lab.runs.run import RunStart
@@ -53,7 +54,7 @@ class Plan(Generic[Settings]):
     name: str = ""
     stages: Sequence[Stage] = ()
     tuning_seeds: Sequence[int] = (TUNING_SEED,)
-    baselines: Plan[Any] | None = None
+    baselines: AnyPlan | None = None
     remarks: Sequence[str] = ()
     measures: Sequence[str] | None = None
     is_timed: bool = False
@@ -111,7 +112,7 @@ class Plan(Generic[Settings]):
             for name in final
         }
         first = next(iter(results.values()))
-        data: Any = {}
+        data: Config = {}
         if len({run.data for run in results.values()}) == 1:
             data = {"data": first.data, "encoder": first.encoder, "sizes": first.sizes}
         return Result(
@@ -151,6 +152,10 @@ class Plan(Generic[Settings]):
         return tuned
 
 
+AnyPlan = Plan[Any]
+"""Plan of any settings."""
+
+
 @dataclass
 class Work:
     """Trainer of the runs of plans in a folder. Runs with equal settings are trained once.
@@ -172,7 +177,7 @@ class Work:
     _known: dict[str, str] = field(default_factory=dict)
     _epochs: float = 0.0
 
-    def train(self, plan: Plan[Any], runs: Values, part: str) -> dict[str, Result]:
+    def train(self, plan: AnyPlan, runs: Values, part: str) -> dict[str, Result]:
         """Train, resume or read runs; return their results by name."""
         same = {name: json.dumps(one.as_config(), default=str) for name, one in runs.items()}
         new = {}
@@ -203,7 +208,7 @@ class Work:
 def run_plans(
     kind: str,
     request: Values,
-    plans: Sequence[Plan[Any]],
+    plans: Sequence[AnyPlan],
     out: Path,
     *,
     resume: bool = False,
@@ -246,7 +251,7 @@ def with_values(settings: Settings, values: Values) -> Settings:
     own = {one.name for one in fields(settings)} & values.keys()  # type: ignore[arg-type]
     changes = {name: values[name] for name in own}
     if others := {name: value for name, value in values.items() if name not in own}:
-        loss: Any = settings.loss  # type: ignore[attr-defined]
+        loss: LossSettings = settings.loss  # type: ignore[attr-defined]
         changes["loss"] = replace(loss, hyperparameters={**loss.hyperparameters, **others})
     return replace(settings, **changes)  # type: ignore[type-var]
 

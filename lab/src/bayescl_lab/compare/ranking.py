@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from typing_extensions import Self
 
@@ -53,7 +52,8 @@ def compare_ranking(
     data, part = shared.data, shared.evaluate_on
     if data.split == "none":
         raise ValueError("split must leave something to evaluate, got 'none'")
-    names: Any = BASELINES
-    baselines = {name: BaselineSettings(name, data, evaluate_on=part) for name in names}
+    baselines: dict[str, BaselineSettings] = {
+        name: BaselineSettings(name, data, evaluate_on=part) for name in BASELINES
+    }
     given = compared(methods, shared, seeds=seeds, tune=tune)
     return RankingPlan(**given, baselines=Plan(baselines, [0], fit_baseline))

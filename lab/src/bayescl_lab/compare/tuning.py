@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from bayescl_lab._types import Config, Values
 from bayescl_lab.runs.losses import SHARE, TEACHER
 
-Grid = Mapping[str, Sequence[Any]]
+Grid = Mapping[str, Sequence[object]]
 """Values to try by the name of a setting. All combinations are tried."""
 
 WORTH_TRYING: Mapping[str, Sequence[float]] = {

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torchvision import datasets
 
 from bayescl_lab._downloads import data_folder, extract_archive, verify_file
 from bayescl_lab._files import open_atomically, write_atomically
+from bayescl_lab._types import Config
 from bayescl_lab.images import catalog
 from bayescl_lab.images.decoding import decode_into
 from bayescl_lab.images.pixels import Pixels
@@ -89,7 +90,7 @@ def _write_pixels(path: Path, raw: RawImages) -> None:
         raise ValueError(message) from None
 
 
-def _map_pixels(path: Path) -> tuple[Pixels, dict[str, Any]]:
+def _map_pixels(path: Path) -> tuple[Pixels, Config]:
     """Memory-map the pixels of a ``.npy`` file, and read the notes beside it.
 
     Writing to the pixels does not change the file.

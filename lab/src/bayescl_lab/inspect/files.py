@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from bayescl_lab._arrays import UNKNOWN_WORDS, array_names, numbered, read_array, unreadable
 from bayescl_lab._files import UnreadableError
-
-Array = NDArray[Any]
+from bayescl_lab._types import AnyArray, Config
 
 _SUFFIXES = (".npy", ".npz", ".parquet")
 
@@ -32,11 +30,11 @@ _NAMES = {
 class EmbeddingArrays(NamedTuple):
     """Embeddings with metadata of each row."""
 
-    embeddings: Array
-    second_view: Array | None = None
-    labels: Array | None = None
-    groups: Array | None = None
-    domains: Array | None = None
+    embeddings: AnyArray
+    second_view: AnyArray | None = None
+    labels: AnyArray | None = None
+    groups: AnyArray | None = None
+    domains: AnyArray | None = None
     are_pairs: bool = False
     """Whether the embeddings are queries and documents."""
 
@@ -86,7 +84,7 @@ def read_embeddings(
     except Exception as error:
         raise unreadable(path, error) from None
     codes = arrays.keys() & {"labels", "groups", "domains"}
-    known: dict[str, Any] = {role: _codes(path, role, arrays[role], unknown) for role in codes}
+    known: Config = {role: _codes(path, role, arrays[role], unknown) for role in codes}
     if "second_view" in arrays:
         known["second_view"] = _numbers(path, "second_view", arrays["second_view"])
     if "output" in arrays:
@@ -95,7 +93,7 @@ def read_embeddings(
     return EmbeddingArrays(embeddings, are_pairs=found["embeddings"] == "queries", **known)
 
 
-def _open(path: Path) -> tuple[list[str], Callable[[str], Array]]:
+def _open(path: Path) -> tuple[list[str], Callable[[str], AnyArray]]:
     """Return the names of a file's arrays, and a function that reads one."""
     if path.suffix == ".npy":
         return ["embeddings"], lambda _: read_array(path, dimensions=(1, 2))
@@ -104,7 +102,7 @@ def _open(path: Path) -> tuple[list[str], Callable[[str], Array]]:
     return list(pl.read_parquet_schema(path)), partial(_column, path)
 
 
-def _column(path: Path, name: str) -> Array:
+def _column(path: Path, name: str) -> AnyArray:
     column = pl.read_parquet(path, columns=[name])[name]
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
         return np.array(column.cast(pl.String).fill_null("").to_list(), dtype=str)
@@ -116,14 +114,14 @@ def _column(path: Path, name: str) -> Array:
     return column.to_numpy()
 
 
-def _numbers(path: Path, role: str, array: Array) -> Array:
+def _numbers(path: Path, role: str, array: AnyArray) -> AnyArray:
     """Convert embeddings to floating-point numbers in native byte order."""
     if array.dtype.kind not in "fiu":
         raise ValueError(f"{path}: {role} must hold real numbers, got {array.dtype}")
     return np.array(array, dtype=np.float32 if array.dtype.itemsize <= 4 else np.float64)
 
 
-def _codes(path: Path, role: str, array: Array, unknown: Sequence[str]) -> Array | None:
+def _codes(path: Path, role: str, array: AnyArray, unknown: Sequence[str]) -> AnyArray | None:
     """Convert codes to integers, -1 if unknown; return ``None`` if all are unknown."""
     try:
         codes, names = numbered(array, unknown)

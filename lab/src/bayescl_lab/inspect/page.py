@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from bayescl_lab._figures import (
     panels,
     png,
 )
+from bayescl_lab._types import Config
 from bayescl_lab.inspect.findings import Advice
 from bayescl_lab.inspect.measures import EmbeddingDiagnosis
 from bayescl_lab.report.html import Section, page_of
@@ -86,7 +87,7 @@ def similarity_figure(diagnosis: EmbeddingDiagnosis) -> Figure:
     for name, count in diagnosis.similarity.items():
         shares = count.double() / max(1, int(count.sum()))
         edges = np.linspace(-1, 1, len(count) + 1)
-        look: Any = {"color": _COLORS.get(name, NEUTRAL), "lw": 1.2}
+        look: Config = {"color": _COLORS.get(name, NEUTRAL), "lw": 1.2}
         axis.stairs(shares, edges, fill=True, alpha=0.35, label=name, **look)
         axis.stairs(shares, edges, **look)
     axis.set(xlabel="cosine similarity of anchor and candidate", ylabel="share of its kind")

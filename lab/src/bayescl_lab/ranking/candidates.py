@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -54,7 +52,7 @@ class DrawnCandidates:
         return drawn, counts
 
     def __call__(
-        self, loss: Any, encoder: Encoder, batch: UserBatch, *, seed: int
+        self, loss: ContrastiveLoss, encoder: Encoder, batch: UserBatch, *, seed: int
     ) -> Float[Tensor, ""]:
         """Compute ``loss.sampled`` of a batch.
 
@@ -72,7 +70,7 @@ class DrawnCandidates:
         else:
             drawn, options["valid"] = self.choose(batch, seed=seed)
             rows = encoder.embed(batch.users, batch.items, drawn)
-        if isinstance(loss, ContrastiveLoss) and loss.gather:
+        if loss.gather:
             options["gather_candidates"] = False  # all processes have the same candidates
         value: Tensor = loss.sampled(*rows, **options)
         return value

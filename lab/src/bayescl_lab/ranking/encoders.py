@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from bayescl.functional import unit_vectors
 from bayescl_lab._fields import Count, CountOr0, check_choice, checked
+from bayescl_lab._types import Config
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.propagation import MeanOverLayers, normalized_graph, propagated
 from bayescl_lab.ranking.scorers import EmbeddingScorer
@@ -172,5 +173,5 @@ def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]
     """
     check_choice("encoder", name, tuple(ENCODERS))
     kind = ENCODERS[name]
-    options: Any = {name: settings[name] for name in ("dim", *kind.own_settings)}
+    options: Config = {name: settings[name] for name in ("dim", *kind.own_settings)}
     return kind(train, **options)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
+
+from bayescl_lab._types import AnyArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +29,9 @@ class Interactions:
     """
 
     matrix: csr_array
-    user_ids: NDArray[Any]
-    item_ids: NDArray[Any]
-    timestamps: NDArray[Any] | None = None
+    user_ids: AnyArray
+    item_ids: AnyArray
+    timestamps: AnyArray | None = None
     name: str = "interactions"
 
     @classmethod
@@ -39,8 +40,8 @@ class Interactions:
         users: ArrayLike,
         items: ArrayLike,
         *,
-        user_ids: NDArray[Any] | int,
-        item_ids: NDArray[Any] | int,
+        user_ids: AnyArray | int,
+        item_ids: AnyArray | int,
         timestamps: ArrayLike | None = None,
         name: str = "interactions",
     ) -> Interactions:
@@ -109,13 +110,13 @@ class Interactions:
         return self._with_pairs(users, items, times)
 
     def _with_pairs(
-        self, users: NDArray[Any], items: NDArray[Any], times: NDArray[Any] | None = None
+        self, users: AnyArray, items: AnyArray, times: AnyArray | None = None
     ) -> Interactions:
         """Return other pairs of the same users and items."""
         ids = {"user_ids": self.user_ids, "item_ids": self.item_ids}
         return self.from_pairs(users, items, timestamps=times, name=self.name, **ids)
 
-    def contains(self, users: NDArray[Any], items: NDArray[Any]) -> NDArray[np.bool_]:
+    def contains(self, users: AnyArray, items: AnyArray) -> NDArray[np.bool_]:
         """Return True for pairs of a row and a column that are stored.
 
         Item -1 is never stored.

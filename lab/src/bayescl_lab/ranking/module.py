@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import lightning.pytorch as pl
 import torch
 from jaxtyping import Float
+from lightning.pytorch.utilities.types import OptimizerLRScheduler
 from torch import Tensor
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
+from bayescl import ContrastiveLoss
 from bayescl_lab._fields import Positive, checked
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import UserBatch
@@ -44,7 +44,7 @@ class RankingModule(pl.LightningModule):
         self,
         *,
         encoder: Encoder,
-        loss: torch.nn.Module,
+        loss: ContrastiveLoss,
         candidates: DrawnCandidates,
         learning_rate: float,
         total_steps: int,
@@ -76,7 +76,7 @@ class RankingModule(pl.LightningModule):
             propagate=self.propagate, item_norm_exponent=self.item_norm_exponent
         )
 
-    def configure_optimizers(self) -> Any:
+    def configure_optimizers(self) -> OptimizerLRScheduler:
         """Return Adam with a cosine schedule."""
         optimizer = torch.optim.Adam(
             self.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay, fused=True

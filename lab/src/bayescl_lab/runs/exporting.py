@@ -13,6 +13,7 @@ import torch
 
 from bayescl_lab._fields import check_choice
 from bayescl_lab._files import staged_folder, write_atomically
+from bayescl_lab._types import Config
 from bayescl_lab.runs.folder import RunFolder, check_vacant, write_json
 from bayescl_lab.runs.ranking.serving import Recommender
 from bayescl_lab.runs.record import write_arrays
@@ -111,7 +112,7 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
     return tuple(to / name for name in (*files, "model.json"))
 
 
-def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> dict[str, Any]:
+def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> Config:
     """Write the network with its preparation as a torch program; return its description."""
     from bayescl_lab.runs.images.encoder import load_encoder
     from bayescl_lab.runs.images.image_record import ImageRecord
@@ -134,7 +135,7 @@ def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> d
     }
 
 
-def _write_recommender(run: RunFolder, folder: Path) -> dict[str, Any]:
+def _write_recommender(run: RunFolder, folder: Path) -> Config:
     """Write ids, matrices and known items; return their description."""
     recommender = Recommender(run.path)
     users, items = (recommender.embeddings(of) for of in ("users", "items"))

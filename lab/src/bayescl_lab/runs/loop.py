@@ -39,7 +39,7 @@ _ROWS = "metrics"
 
 def fit_in_folder(
     module: pl.LightningModule,
-    batches: Iterable[Any],
+    batches: Iterable[object],
     folder: RunFolder,
     *,
     epochs: int,
@@ -144,12 +144,14 @@ class Journal(pl.Callback):
         self._total: torch.Tensor | float = 0.0
         self._steps, self._since, self._told = 0, 0.0, 0.0
 
-    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Config) -> None:
+    def on_save_checkpoint(self, trainer: object, pl_module: object, checkpoint: Config) -> None:
         """Add the rows to a checkpoint."""
         del trainer, pl_module
         checkpoint[_ROWS] = self.rows
 
-    def on_load_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: Config) -> None:
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: object, checkpoint: Config
+    ) -> None:
         """Continue with the rows of a checkpoint, and write them."""
         del pl_module
         self.rows = [*checkpoint[_ROWS]]
@@ -218,7 +220,9 @@ class AtomicCheckpointIO(TorchCheckpointIO):
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
 
-    def save_checkpoint(self, checkpoint: Config, path: Any, *_: object, **__: object) -> None:
+    def save_checkpoint(
+        self, checkpoint: Config, path: str | Path, *_: object, **__: object
+    ) -> None:
         """Save a checkpoint. The previous one is kept if this fails, for example on a full disk."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -226,7 +230,7 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         torch.save(checkpoint, content)
         write_atomically(target, archive_with_digest(content.getvalue(), self.folder.identity))
 
-    def load_checkpoint(self, path: Any, *_: object, **__: object) -> Any:
+    def load_checkpoint(self, path: str | Path, *_: object, **__: object) -> Config:
         """Load tensors and plain values of the run; see :func:`read_checkpoint`."""
         del path
         return read_checkpoint(self.folder)

@@ -16,18 +16,34 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
+from typing_extensions import TypedDict
 
 from bayescl_lab._fields import Count, checked
 from bayescl_lab._interrupts import check
 from bayescl_lab._types import Values
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.result import Result
+from bayescl_lab.runs.settings import TrainedSettings
 
 Progress = Callable[[str, float, float], None]
 """Function of the name of a run, its finished epochs and the finished epochs of all runs."""
+
+
+class TrainOptions(TypedDict, total=False):
+    """Options of a function that trains a run.
+
+    Attributes:
+        resume: Whether to resume the run in its folder.
+        progress: Function of the number of finished epochs and their mean loss, if one is finished.
+        checkpoint_every: Number of epochs between checkpoints.
+    """
+
+    resume: bool
+    progress: Callable[[float, float | None], None] | None
+    checkpoint_every: int
+
 
 Train = Callable[..., Result]
 """Picklable function that trains one run in its folder, such as ``train_images``."""
@@ -117,7 +133,10 @@ def train_runs(
 
 
 def _train_one(
-    train: Train, settings: Any, folder: Path, progress: Callable[..., None] | None = None
+    train: Train,
+    settings: TrainedSettings,
+    folder: Path,
+    progress: Callable[..., None] | None = None,
 ) -> Result:
     """Start, resume or read one run, and free its memory."""
     every = max(1, min(settings.epochs // 3, AT_MOST_LOST))

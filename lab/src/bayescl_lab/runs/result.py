@@ -135,7 +135,12 @@ class Row:
     tuning: Tuning = field(default_factory=Tuning)
 
     @classmethod
-    def of(cls, runs: Sequence[Result], measures: Sequence[str] | None = None, **more: Any) -> Row:
+    def of(
+        cls,
+        runs: Sequence[Result],
+        measures: Sequence[str] | None = None,
+        tuning: Tuning | None = None,
+    ) -> Row:
         """Create the row of a method from the results of its runs, seed by seed.
 
         With ``measures``, only these are kept.
@@ -152,7 +157,7 @@ class Row:
             {name: value for name, value in runs[0].settings.items() if name != "seed"},
             Score.of(seconds) if seconds else None,
             rows[0].epochs,
-            **more,
+            tuning or Tuning(),
         )
 
 

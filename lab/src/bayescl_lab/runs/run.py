@@ -123,7 +123,7 @@ class RunStart:
                 shutil.rmtree(folder.path)
             raise
 
-    def finish(self, *results: Result, **origin: Any) -> list[Result]:
+    def finish(self, *results: Result, **origin: object) -> list[Result]:
         """Write results with their provenance to ``result.json``, and return them."""
         origin = {**self._origin, **origin}
         return write_results(self.folder.result_file, *results, origin=origin)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import ConfigDict, ValidationError
@@ -23,7 +23,7 @@ class StoredSettings:
     """All settings of a run, as in ``config.yaml``; subclasses are dataclasses."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
-    parts: ClassVar[Mapping[str, Callable[[Config], Any]]] = {}
+    parts: ClassVar[Mapping[str, Callable[[Config], object]]] = {}
     """Functions that take nested settings out of plain values, by field."""
 
     def as_config(self) -> Config:

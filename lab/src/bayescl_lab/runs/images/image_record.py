@@ -7,10 +7,9 @@ the id, class, part and checksum of every image.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl_lab._files import write_atomically
+from bayescl_lab._types import AnyArray, Values
 from bayescl_lab.images.datasets import known_data_sets
 from bayescl_lab.items.store import ItemStore, Parts
 from bayescl_lab.runs.folder import RunFolder, read_json, write_json
@@ -42,17 +42,17 @@ class ImageRecord:
     """
 
     data: str
-    preparation: Mapping[str, Any]
+    preparation: Values
     class_names: tuple[str, ...]
     arrays: Arrays
 
     @classmethod
-    def of(cls, data: str, parts: Parts, preparation: Mapping[str, Any]) -> ImageRecord:
+    def of(cls, data: str, parts: Parts, preparation: Values) -> ImageRecord:
         """Return the record of the current images at ``data``, a name or path."""
         where = data if data in known_data_sets() else str(Path(data).resolve())
         stores = [store for store in (parts.train, parts.evaluation) if store is not None]
         sizes = [len(store) for store in stores]
-        arrays: dict[str, NDArray[Any]] = {
+        arrays: dict[str, AnyArray] = {
             "ids": np.concatenate([image_ids(store) for store in stores]),
             "parts": np.repeat(np.arange(len(stores), dtype=np.int8), sizes),
             "labels": torch.cat([store.labels.cpu() for store in stores]).numpy(),
@@ -99,7 +99,7 @@ class ImageRecord:
                 f"{', '.join(changes)}: restore them, or evaluate on other data with --data"
             )
 
-    def _compared(self) -> tuple[NDArray[Any], ...]:
+    def _compared(self) -> tuple[AnyArray, ...]:
         """Return part, class and checksum of every image."""
         classes = np.array([*self.class_names, ""])[self.arrays["labels"]]
         return self.arrays["parts"], classes, self.arrays["checksums"]
@@ -132,7 +132,7 @@ class ImageRecord:
         yield f"{line}{both}: {COPIES} in the run's folder lists them"
 
 
-def image_ids(store: ItemStore) -> NDArray[Any]:
+def image_ids(store: ItemStore) -> AnyArray:
     """Return the id of every image: its file in the folder, or its number in the data set."""
     return np.arange(len(store)).astype(str) if store.ids is None else store.ids
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from bayescl_lab._arrays import read_array
 from bayescl_lab._fields import check_choice
 from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab._types import Config, Values
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.datasets import announce, known_data_sets, load_images
 from bayescl_lab.images.folder import caution
@@ -65,7 +66,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         *,
         data: str | None = None,
         record: ImageRecord | None = None,
-        preparation: Mapping[str, Any] | None = None,
+        preparation: Values | None = None,
         split: bool = True,
     ) -> None:
         super().__init__(settings)
@@ -126,7 +127,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         return store
 
     @classmethod
-    def restore(cls, folder: RunFolder, data: str | None = None) -> dict[str, Any]:
+    def restore(cls, folder: RunFolder, data: str | None = None) -> Config:
         """Return location and record of the run's images, or of other images to evaluate on."""
         if data is not None:
             return {"data": data, "preparation": ImageRecord.read(folder).preparation}
@@ -230,12 +231,10 @@ class ImageRun(TrainedRun[ImageSettings]):
             yield f"every probe is right for at least {SUSPICIOUS:.0%} of the images: {line}"
 
 
-def _choice_of_other_images(
-    data: str, preparation: Mapping[str, Any], *, split: bool
-) -> dict[str, Any]:
+def _choice_of_other_images(data: str, preparation: Values, *, split: bool) -> Config:
     """Return how to load other images with the preparation of the run's images."""
     _, height, width = preparation["image_shape"]
-    choice: dict[str, Any] = {"table": None, "image_size": None}
+    choice: Config = {"table": None, "image_size": None}
     if Path(data).is_dir():
         choice["image_size"] = height if height == width else None
         choice["values"] = tuple(preparation["values"] or ()) or None
@@ -328,7 +327,7 @@ def train_images(
         ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
             holds another run or a damaged checkpoint.
     """
-    given: dict[str, Any] = {"encoder": encoder}
+    given: Config = {"encoder": encoder}
     if resume:
         folder = RunFolder.open(out, Kind.IMAGES)
         before = str(folder.config().get("data", settings.data))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.ease import ease_left_out
@@ -33,7 +32,7 @@ TITLES = {
 
 
 def fit_baseline(
-    settings: BaselineSettings, out: Path, *, resume: bool = False, **fit_options: Any
+    settings: BaselineSettings, out: Path, *, resume: bool = False, **fit_options: object
 ) -> Result:
     """Fit a baseline, evaluate it by full ranking and write the metrics to a run folder.
 
@@ -57,7 +56,7 @@ def ranking_result(
     *,
     part: str | None = None,
     baselines: bool = False,
-    **row: Any,
+    epochs: int | None = None,
 ) -> Result:
     """Evaluate a recommender by full ranking, and return its result.
 
@@ -68,7 +67,7 @@ def ranking_result(
         part: Name of the evaluated part. Default: the part of the data.
         baselines: Whether to evaluate popularity and EASE too. EASE is skipped with a remark if
             there are too many items.
-        **row: Further fields of the row of the method.
+        epochs: Number of epochs of the row of the method.
     """
     train, part = parts.train, part or parts.evaluated_on
     evaluation = evaluate_ranking(scorer, parts)
@@ -84,7 +83,7 @@ def ranking_result(
     return Result(
         settings.data.title,
         part,
-        {settings.method: _row(evaluation, **row)},
+        {settings.method: _row(evaluation, epochs)},
         1,
         baselines=others,
         groups={name: _row(group) for name, group in evaluation.groups.items()},
@@ -104,6 +103,6 @@ def ranking_result(
     )
 
 
-def _row(evaluation: Evaluation, **more: Any) -> Row:
+def _row(evaluation: Evaluation, epochs: int | None = None) -> Row:
     """Return a row with the metrics of an evaluation."""
-    return Row({name: Score(value) for name, value in evaluation.metrics.items()}, **more)
+    return Row({name: Score(value) for name, value in evaluation.metrics.items()}, epochs=epochs)

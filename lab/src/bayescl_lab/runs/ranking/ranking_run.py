@@ -125,11 +125,11 @@ class RankingRun(TrainedRun[RankingSettings]):
         """Train without sharing buffers: the module's only buffer, the graph, is constant."""
         return super().fit(folder, share_buffers=False, **options)
 
-    def evaluate(self, **options: Any) -> Result:
-        """Evaluate the current recommender, with options of :func:`.ranking_result`."""
+    def evaluate(self, part: str | None = None, epochs: int | None = None) -> Result:
+        """Evaluate the current recommender; see :func:`.ranking_result`."""
         scorer = self.model.to(self.device).scorer()
-        options["baselines"] = self.baselines
-        return ranking_result(scorer, self.parts, self.settings, **options)
+        more: Config = {"part": part, "epochs": epochs, "baselines": self.baselines}
+        return ranking_result(scorer, self.parts, self.settings, **more)
 
     def results(self, folder: RunFolder, rows: Rows) -> Result:
         """Evaluate the recommender."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 from typing_extensions import Self
@@ -18,10 +18,13 @@ from bayescl_lab.ranking.scorers import Popularity, Scorer
 from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
 
+Baseline = Literal["popularity", "ease", "ials"]
+"""Names of recommenders that are not trained by gradients."""
+
 POPULARITY: Literal["popularity"] = "popularity"
 EASE_NAME: Literal["ease"] = "ease"
 IALS_NAME: Literal["ials"] = "ials"
-BASELINES = (POPULARITY, EASE_NAME)
+BASELINES: tuple[Baseline, ...] = (POPULARITY, EASE_NAME)
 """Names of the baselines beside every result."""
 
 
@@ -121,7 +124,7 @@ class BaselineSettings(StoredSettings):
         seed: Seed of the initial embeddings of ials.
     """
 
-    encoder: Literal["popularity", "ease", "ials"]
+    encoder: Baseline
     data: RankingData = field(default_factory=RankingData)
     regularization: Positive | None = None
     evaluate_on: Literal["test", "validation"] = "test"
@@ -144,7 +147,7 @@ class BaselineSettings(StoredSettings):
 
     def fitted(self, train: Interactions) -> Scorer:
         """Fit the baseline to interactions; raise ``ValueError`` if there are too many items."""
-        penalty: Any = self.regularization
+        penalty = float(self.regularization or 0)
         if self.encoder == POPULARITY:
             return Popularity(train)
         if self.encoder == EASE_NAME:

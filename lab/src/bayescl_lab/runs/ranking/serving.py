@@ -6,10 +6,9 @@ not read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -102,7 +101,7 @@ class Recommender:
         served = ServedScorer(self.scorer, self.trained_on)
         served.left_out[torch.from_numpy(self._places("item", exclude))] = True
         if items is not None:
-            many: Any = items if isinstance(items, Mapping) else {None: items}
+            many = items if isinstance(items, Mapping) else {None: items}
             owned = {
                 None if user is None else str(user): self._places("item", theirs)
                 for user, theirs in many.items()
@@ -113,7 +112,7 @@ class Recommender:
         top = full_ranking(served, k, seen=known, users=torch.from_numpy(rows))
         return self._frame(top.items, top.scores, self._ids["user"][rows], ~served.is_new[rows])
 
-    def unknown(self, kind: str, ids: int | str | Items) -> list[str]:
+    def unknown(self, kind: str, ids: object) -> list[str]:
         """Return the distinct ids of users or items ("user" or "item") that are not in the data."""
         check_choice("kind", kind, ("user", "item"))
         index = self._index[kind]
@@ -191,7 +190,7 @@ class Recommender:
             for kind, ids in self._ids.items()
         }
 
-    def _places(self, kind: str, ids: Any) -> NDArray[np.int64]:
+    def _places(self, kind: str, ids: object) -> NDArray[np.int64]:
         """Return the rows of users or columns of items; raise ``ValueError`` on unknown ids."""
         index, unknown = self._index[kind], self.unknown(kind, ids)
         if unknown:
@@ -203,7 +202,11 @@ class Recommender:
         return np.array([index[name] for name in _listed(ids)], dtype=np.int64)
 
     def _frame(
-        self, items: Tensor, scores: Tensor, users: Any = None, by_model: Tensor | None = None
+        self,
+        items: Tensor,
+        scores: Tensor,
+        users: Sequence[object] | AnyArray | None = None,
+        by_model: Tensor | None = None,
     ) -> pl.DataFrame:
         """Convert lists to rows, with users and the source if given."""
         rows, ranks = scores.isfinite().nonzero().T.numpy()
@@ -216,6 +219,7 @@ class Recommender:
         return pl.DataFrame(columns)
 
 
-def _listed(ids: Any) -> list[str]:
+def _listed(ids: object) -> list[str]:
     """Convert ids to stripped text. A single text or number is one id."""
-    return [str(name).strip() for name in ([ids] if np.isscalar(ids) else ids)]
+    names = [ids] if isinstance(ids, str) or not isinstance(ids, Iterable) else [*ids]
+    return [str(name).strip() for name in names]
