@@ -18,6 +18,7 @@ from torch import nn
 from bayescl import distributed
 from bayescl._checks import check_choice, check_count, is_eager_cpu, missing
 from bayescl._types import Bool, Float, Tensor
+from bayescl.functional import target_probabilities
 from bayescl.integrations._losses import check_type
 from bayescl.integrations._ranking_rows import LABEL_COLUMNS, documents_of
 from bayescl.integrations._texts import (
@@ -76,7 +77,12 @@ class ContrastiveRankingLoss(nn.Module):
             set's label column, which then holds an embedding of each pair's document by any model.
             Another model encodes the decoded texts itself. Candidates with similar documents share
             ``1 - loss.positive_share`` of the target. Hard negatives get a share only with
-            ``margin.extra``. Default: no soft targets.
+            ``margin.extra``. ``"scores"`` takes the label column as scores of the row's documents,
+            ``[batch, documents]``: positives, then hard negatives, NaN for no score. The row's hard
+            negatives share the target by a softmax of their scores at
+            ``loss.teacher_temperature``; candidates of other rows have no share. With
+            ``positive_share=None``, the positives take part in that softmax. Default: no soft
+            targets.
         margin: Rule that excludes candidates that score like the positive; see
             :class:`~bayescl.Margin`. Hard negatives are exempt unless ``margin.extra`` is set.
         label_column: Content of the data set's label column: ``"labels"`` for classes,
@@ -112,7 +118,7 @@ class ContrastiveRankingLoss(nn.Module):
         both_directions: bool = False,
         duplicates: Literal["mask", "keep"] = "mask",
         *,
-        teacher: Literal["documents", "label"] | SentenceTransformer | None = None,
+        teacher: Literal["documents", "label", "scores"] | SentenceTransformer | None = None,
         margin: Margin | None = None,
         label_column: _LabelField | Sequence[_LabelField] | None = None,
         num_positives: int = 1,
@@ -122,21 +128,17 @@ class ContrastiveRankingLoss(nn.Module):
         check_type("loss", loss, ContrastiveLoss, "InfoNCELoss(temperature=0.05)")
         check_choice("duplicates", duplicates, ("mask", "keep"))
         if isinstance(teacher, str):
-            check_choice("teacher", teacher, ("documents", "label"))
+            check_choice("teacher", teacher, ("documents", "label", "scores"))
         elif teacher is not None:
-            check_type("teacher", teacher, nn.Module, '"documents", "label" or another model')
+            known = '"documents", "label", "scores" or another model'
+            check_type("teacher", teacher, nn.Module, known)
         if margin is not None:
             check_type("margin", margin, Margin, "Margin(absolute=0.1)")
-            if margin.by_teacher and isinstance(teacher, str):
-                raise ValueError(
-                    "Margin(by_teacher=True) needs a model as teacher, which embeds queries and "
-                    f"documents, got teacher={teacher!r}, which embeds documents alone"
-                )
         fields = [label_column] if isinstance(label_column, str) else list(label_column or ())
         for field in fields:
             check_choice("label_column", field, ("labels", "groups", "domains"))
-        if fields and teacher == "label":
-            raise ValueError(f"teacher must not be 'label' with label_column={label_column!r}")
+        if fields and teacher in ("label", "scores"):
+            raise ValueError(f"teacher must not be {teacher!r} with label_column={label_column!r}")
         if loss.reduction == "none":
             raise ValueError("loss must have reduction='mean' or 'sum', got 'none'")
         if (loss.needs_groups and "groups" not in fields) or (
@@ -190,9 +192,9 @@ class ContrastiveRankingLoss(nn.Module):
 
     def _metadata(self, columns: Sequence[Features], labels: Tensor | None) -> Metadata:
         """Read the metadata of a batch from its texts and its label column."""
-        needs_labels = self.teacher == "label" or bool(self._label_fields)
-        if needs_labels and labels is None:
-            name = "teacher" if self.teacher == "label" else "label_column"
+        is_taught = self.teacher in ("label", "scores")
+        if labels is None and (is_taught or self._label_fields):
+            name = "teacher" if is_taught else "label_column"
             raise ValueError(
                 f"{name}={getattr(self, name)!r} needs a label column in the data set, got none"
             )
@@ -206,7 +208,9 @@ class ContrastiveRankingLoss(nn.Module):
                 column.append(mark)
             if self.num_positives > 1:
                 metadata["positive_weight"] = torch.cat(present[: self.num_positives])
-        if self.teacher == "label":
+        if self.teacher == "scores" and labels is not None:
+            metadata["target"] = self._scores_target(labels, present, len(columns) - 1)
+        elif self.teacher == "label":
             metadata["teachers"] = [None, self._per_pair(labels)]
         elif not (self.teacher is None or isinstance(self.teacher, str)):
             texts = [decoded_texts(column, self.model) for column in columns]
@@ -251,6 +255,46 @@ class ContrastiveRankingLoss(nn.Module):
         if is_eager_cpu(found[0]) and not self.loss.gather and bool(torch.stack(found).all()):
             return None
         return found
+
+    def _scores_target(
+        self, scores: Tensor, present: list[Tensor] | None, documents: int
+    ) -> Float[Tensor, "batch columns"]:
+        """Return the target probabilities of the hard negatives of each row, sparse."""
+        if scores.ndim != 2 or scores.shape[1] != documents:
+            raise ValueError(
+                f"label must have shape [batch, {documents}], one score for each positive and hard "
+                f"negative, got {list(scores.shape)}"
+            )
+        count, negatives = self.num_positives, documents - self.num_positives
+        if negatives == 0:
+            raise ValueError("teacher='scores' needs a column of hard negatives, got none")
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        if is_eager_cpu(scores) and bool(scores.isinf().any()):
+            row = int(scores.isinf().any(dim=1).nonzero()[0])
+            raise ValueError(
+                f"row {row} of the batch: scores must be finite or NaN, got {scores[row].tolist()}"
+            )
+        if present is not None:
+            scores = scores.masked_fill(~torch.stack(present, dim=1), torch.nan)
+        temperature, share = self.loss.teacher_temperature, self.loss.positive_share
+        if temperature is None:
+            temperature = float(torch.as_tensor(self.loss.current_temperature()).detach())
+        logits = scores.masked_fill(scores.isnan(), -torch.inf) / temperature
+        similarity = logits[:, count:]
+        if share is None:
+            # The positives together count as one candidate of similarity 1.
+            positive = logits[:, :count].logsumexp(dim=1, keepdim=True)
+            similarity = similarity - positive + 1
+            similarity = similarity.masked_fill(positive == -torch.inf, -torch.inf)
+        shares = target_probabilities(similarity, temperature=1.0, positive_share=share)
+        batch = len(scores)
+        rows = torch.arange(batch, device=scores.device)[:, None].expand(-1, negatives)
+        first = torch.arange(count, documents, device=scores.device) * batch
+        places = torch.stack([rows, rows + first]).flatten(1)
+        shape = batch, documents * batch
+        return torch.sparse_coo_tensor(
+            places, shares.flatten(), shape, check_invariants=False, is_coalesced=True
+        )
 
     def _labels(self, labels: Tensor | None, columns: int) -> Iterator[tuple[str, Tensor]]:
         """Yield the fields of the label column."""

@@ -13,6 +13,7 @@ pytest.importorskip("datasets", reason="needs the trainer's requirements")
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer
 
+from bayescl import InfoNCELoss
 from bayescl.integrations.sentence_transformers import ContrastiveRankingLoss, ranking_dataset
 from integrations import tiny_models
 
@@ -80,7 +81,9 @@ def test_the_trainer_trains_on_a_mined_file_with_unequal_rows(tmp_path: Path) ->
     settings = tiny_models.settings(
         tmp_path, num_train_epochs=1, per_device_train_batch_size=50, learning_rate=0.05
     )
-    loss = ContrastiveRankingLoss(model)
+    loss = ContrastiveRankingLoss(
+        model, InfoNCELoss(temperature=0.05, positive_share=None), teacher="scores"
+    )
     trainer = SentenceTransformerTrainer(model=model, args=settings, train_dataset=rows, loss=loss)
     result = trainer.train()
     assert result.global_step == 20

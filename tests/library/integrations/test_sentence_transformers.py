@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from itertools import product
 from pathlib import Path
 
@@ -332,6 +333,64 @@ def test_the_label_column_may_hold_groups_of_documents_and_several_fields() -> N
             value(field, None)
 
 
+def loss_by_scores(
+    logits: list[list[float]], scores: list[list[float]], positives: int, share: float | None
+) -> float:
+    """Cross-entropy between each row's documents' scores and all documents, in float64 loops."""
+    batch, losses = len(logits), []
+    for i, row in enumerate(logits):
+        own = [k * batch + i for k in range(len(scores[i]))]
+        weights = [0.0 if math.isnan(score) else math.exp(score / 0.5) for score in scores[i]]
+        first, others = sum(weights[:positives]), sum(weights[positives:])
+        left = (others / (first + others) if first else 0.0) if share is None else 1 - share
+        target = [left * weight / others if others else 0.0 for weight in weights[positives:]]
+        for k in range(positives):
+            columns = [j for j in range(len(row)) if j not in own[:positives]] + [own[k]]
+            total = sum(math.exp(row[j]) for j in columns)
+            losses.append(-(1 - sum(target)) * math.log(math.exp(row[own[k]]) / total))
+            for part, j in zip(target, own[positives:], strict=True):
+                losses[-1] -= part * math.log(math.exp(row[j]) / total)
+    return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("kind", ["", "Cached"])
+@pytest.mark.parametrize("positives", [1, 2])
+@pytest.mark.parametrize("share", [None, 0.6])
+def test_scores_of_hard_negatives_are_their_target(
+    kind: str, positives: int, share: float | None
+) -> None:
+    model = model_of("bert")
+    scores = torch.rand(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    scores[0, 2] = scores[1, 0] = scores[2, 1:] = scores[3] = torch.nan
+    loss = ranking(
+        model, kind=kind, teacher="scores", num_positives=positives, duplicates="keep",
+        temperature=0.2, teacher_temperature=0.5, positive_share=share,
+        **({"mini_batch_size": 2} if kind else {}),
+    )  # fmt: skip
+    columns = COLUMNS["four columns"]
+    queries, *documents = (
+        torch.nn.functional.normalize(part.double()) for part in embedded(model, columns)
+    )
+    logits = (queries @ torch.cat(documents).T / 0.2).tolist()
+    wanted = loss_by_scores(logits, scores.tolist(), positives, share)
+    value = loss(tiny_models.features(model, columns), scores.float())
+    assert value.item() == pytest.approx(wanted, rel=2e-6)
+
+
+def test_scores_that_do_not_fit_are_refused() -> None:
+    model = model_of("static")
+    loss, features = ranking(model, teacher="scores"), tiny_models.features
+    infinite = torch.full((5, 2), 0.5).index_fill_(0, torch.tensor([3]), torch.inf)
+    for columns, scores, message in (
+        ("triplets", torch.rand(5), r"label must have shape \[batch, 2\]"),
+        ("pairs", torch.rand(5, 1), "needs a column of hard negatives"),
+        ("triplets", infinite, r"row 3 of the batch: .* finite or NaN, got \[inf, inf\]"),
+        ("triplets", None, "teacher='scores' needs a label column"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            loss(features(model, COLUMNS[columns]), scores)
+
+
 def test_the_default_loss_is_multiple_negatives_ranking_loss() -> None:
     model = model_of("bert")
     for kind, options in (("", {}), ("Cached", {"mini_batch_size": 2})):
@@ -429,9 +488,9 @@ def test_wrong_arguments_are_refused() -> None:
     ):
         with pytest.raises(TypeError, match=message):
             ours.ContrastiveRankingLoss(model, **{"loss": bayescl.InfoNCELoss(), **options})
-    for teacher in ("documents", "label"):
-        with pytest.raises(ValueError, match="needs a model as teacher"):
-            ranking(model, teacher=teacher, margin=Margin(relative=0.95, by_teacher=True))
+    margin = Margin(absolute=0.1, by_teacher=True)
+    with pytest.raises(ValueError, match="excludes nothing: anchors and positives have the same"):
+        step(ranking(model, teacher="documents", margin=margin), model, COLUMNS["pairs"])
     with pytest.raises(ValueError, match="StaticEmbedding"):
         ranking(model, kind="Cached")
     with pytest.raises(ValueError, match="2 columns"):
