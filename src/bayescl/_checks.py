@@ -72,6 +72,12 @@ def check_finite_number(name: str, value: float) -> float:
     return number
 
 
+def check_flag(name: str, value: bool) -> None:
+    """Raise ``TypeError`` if ``value`` is not True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise ``ValueError`` if ``value`` is not one of ``choices``."""
     if value not in choices:

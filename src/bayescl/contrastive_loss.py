@@ -30,6 +30,7 @@ from bayescl._checks import (
     check_choice,
     check_count,
     check_finite,
+    check_flag,
     check_shape,
     check_tensor,
     is_eager_cpu,
@@ -98,7 +99,9 @@ class ContrastiveLoss(nn.Module):
             differ in size. The processes' means average to the mean over all pairs, so gradients
             averaged over processes, as by ``DistributedDataParallel``, equal the gradients of one
             process with the whole batch. With ``reduction="sum"``, the sums add up to the sum of
-            the whole batch. Default: False.
+            the whole batch. If settings differ between processes or the input of a process is
+            invalid, all processes raise the same error. An objective of your own that raises on one
+            process is not covered: the others wait until the process group ends. Default: False.
         check_finite: Whether to check embeddings and logits for NaN and infinity and raise an error
             that names the cause. This synchronizes with the device. Otherwise the loss of an anchor
             is NaN if its logits are not finite. Rows that ``valid`` or ``margin`` excludes may
@@ -150,6 +153,9 @@ class ContrastiveLoss(nn.Module):
         super().__init__()
         check_choice("reduction", reduction, ("mean", "sum", "none"))
         check_choice("engine", engine, ENGINES)
+        check_flag("normalize", normalize)
+        check_flag("gather", gather)
+        check_flag("check_finite", check_finite)
         if chunk_size is not None:
             check_count("chunk_size", chunk_size, 1)
         if teacher_temperature is not None:

@@ -2,7 +2,9 @@
 
 Processes may hold unequal numbers of rows. Before anything large is sent, every process sends a
 short note with its sizes. All processes read the same notes, so either all continue or all raise
-the same error. No process hangs.
+the same error. This covers checks of settings and of input. Code that raises on one process
+elsewhere, such as an encoder or an objective of your own, does not inform the others: they wait
+until the process group ends.
 
 Reading the notes blocks, because the host must know the sizes of unequal batches. With NCCL alone,
 this synchronizes with the GPU once per call. A group made with

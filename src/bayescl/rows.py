@@ -122,6 +122,9 @@ class Rows:
             else:
                 check_floating(title, part, device)
                 check_shape(title, part, shape)
+                # Logs of normalized probabilities may be above 0 by rounding.
+                if field == "log_q" and is_eager_cpu(part) and bool((part > 1e-3).any()):
+                    raise ValueError(f"{title} must hold logs of probabilities, at most 0")
                 fields[field] = part.detach().to(dtype)
         return replace(self, **fields)
 

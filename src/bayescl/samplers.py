@@ -138,11 +138,11 @@ class DomainBatchSampler(Sampler[list[int]]):
     def _batches(self) -> list[list[Int[Tensor, " piece"]]]:
         """Return the pieces of every batch of the epoch."""
         generator = torch.Generator().manual_seed(self.seed * _EPOCH + self.epoch)
-        order = torch.randperm(len(self.domains), generator=generator)
+        order = torch.randperm(len(self.domains), generator=generator, device="cpu")
         rows = order[self._domain_of[order].argsort(stable=True)].split(self._counts.tolist())
         pieces: list[Tensor] = []
-        priority = torch.rand(int(self._pieces.sum()), generator=generator)
-        for domain in torch.randperm(len(rows), generator=generator).tolist():
+        priority = torch.rand(int(self._pieces.sum()), generator=generator, device="cpu")
+        for domain in torch.randperm(len(rows), generator=generator, device="cpu").tolist():
             count = int(self._pieces[domain])
             priority[len(pieces) + self._num_batches : len(pieces) + count] += 1
             pieces += rows[domain][: count * self._size].tensor_split(count)
@@ -150,7 +150,7 @@ class DomainBatchSampler(Sampler[list[int]]):
         kept = priority.argsort()[: self._num_batches * self._held]
         # Pieces of one domain are neighbors, so dealing the pieces out separates them.
         dealt = [pieces[index] for index in kept.sort().values.tolist()]
-        shuffled = torch.randperm(self._num_batches, generator=generator).tolist()
+        shuffled = torch.randperm(self._num_batches, generator=generator, device="cpu").tolist()
         return [dealt[index :: self._num_batches] for index in shuffled]
 
     def set_epoch(self, epoch: int) -> None:
@@ -171,7 +171,7 @@ class DomainBatchSampler(Sampler[list[int]]):
 def _integers(domains: Sequence[int] | Int[Tensor, " items"]) -> Int[Tensor, " items"]:
     """Return domains as a tensor on the CPU; raise if they are not one integer per item."""
     try:
-        found = torch.as_tensor(domains)
+        found = torch.as_tensor(domains, device=getattr(domains, "device", "cpu"))
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(
             f"domains must hold integers, got {str(domains)[:60]}: number them, for example by "

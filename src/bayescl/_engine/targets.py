@@ -87,4 +87,4 @@ def _settle_by_labels(
     theirs = block.labels[rows] if block.are_own else block.labels[None]
     likeness = class_similarity(mine, theirs)
     logits.masked_fill_(likeness == 0, -torch.inf)
-    logits.copy_(torch.where(likeness > 0, likeness * same, logits))
+    logits.copy_(torch.where(likeness > 0, likeness.to(logits.dtype) * same, logits))

@@ -140,7 +140,7 @@ def _map_mostly_untied_rows(
     # NumPy sorts with vector instructions, several times as fast as torch on one core.
     columns = torch.from_numpy(np.argsort(values.numpy(), axis=1))
     width = values.shape[1]
-    position = torch.arange(width)
+    position = torch.arange(width, device=values.device)
     counts, which = torch.unique(count, return_inverse=True)
     mapped = transform(position, position + 1, counts[:, None])  # [numbers, columns]
     mapped = mapped.expand_as(values) if len(counts) == 1 else mapped[which.squeeze(1)]

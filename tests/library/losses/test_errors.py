@@ -27,6 +27,8 @@ LABELS, NOTHING = torch.tensor([0, 1, 2, 3]), torch.zeros(4, 4, dtype=torch.bool
 TOO_LARGE = torch.tensor(89.0)
 JUDGED = Margin(absolute=0.1, by_teacher=True)
 SUPERVISED = bayescl.SupervisedContrastiveLoss()
+PARAMETER = torch.nn.Parameter(torch.tensor(0.9))
+ONE_COLUMN = torch.eye(4)[:1].expand(4, 4)
 NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
 
 
@@ -121,6 +123,27 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
             "OracleContrastiveLoss needs extra.groups",
         ),
         (lambda: OracleContrastiveLoss().from_logits(A[:, 0], B), "needs valid"),
+        (lambda: InfoNCELoss(temperature=10**400), "temperature must fit into a 64-bit float"),
+        (lambda: BayesianContrastiveLoss(tau_plus=10**400), "tau_plus must fit into a 64-bit"),
+        (lambda: LOSS.in_batch(A, B, log_q=A[:, 0].abs()), "log_q must hold logs of probabilities"),
+        (lambda: LOSS(A, B, target=A), r"target must have shape \[8, 8\], got \[4, 3\]"),
+        (lambda: LOSS(A, B, target=torch.ones(8, 8)), "target must hold probabilities"),
+        (lambda: LOSS(A, B, target=-torch.eye(8)), "target must hold probabilities"),
+        (lambda: LOSS(A, B, target=torch.eye(8), teacher=A), "cannot be combined with teacher"),
+        (lambda: CHECKED(A, B, target=NAN[0, 0].expand(8, 8)), "target must be finite"),
+        (
+            lambda: LOSS.in_batch(A, B, target=ONE_COLUMN, both_directions=True),
+            "target in the second direction must hold probabilities",
+        ),
+        (
+            lambda: LOSS(A, B, labels=A.abs()),
+            "labels must hold 0 and 1 for each class, or -1 or NaN",
+        ),
+        (
+            lambda: LOSS.in_batch(A, B, labels=LABELS, extra=Rows(A, labels=torch.eye(4))),
+            "extra.labels must have one class per row, or several, like labels",
+        ),
+        (lambda: LOSS(A, B, A[:3]), r"view_3 must have shape \[4, 3\], got \[3, 3\]"),
         (lambda: SUPERVISED(A, B), "SupervisedContrastiveLoss needs labels: one integer per"),
     ],
 )
@@ -136,6 +159,9 @@ def test_a_bad_value_is_refused(call: Callable[[], object], message: str) -> Non
         (lambda: LOSS(A, B, teacher=A.numpy()), "teacher must be a tensor, got ndarray"),
         (lambda: ContrastiveLoss()(A, B), "ContrastiveLoss needs an objective"),
         (lambda: LOSS(A, B, margin=0.95), "margin must be a Margin, got float"),
+        (lambda: InfoNCELoss(temperature=PARAMETER), "use bayescl.LearnableTemperature, or"),
+        (lambda: BayesianContrastiveLoss(alpha=PARAMETER), "alpha must be a number, got a tensor"),
+        (lambda: InfoNCELoss(normalize="x"), "normalize must be True or False, got 'x'"),
         (lambda: InfoNCELoss(tau=0.1), "unexpected keyword argument 'tau'"),
     ],
 )

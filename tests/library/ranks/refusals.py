@@ -88,6 +88,36 @@ CASES: dict[str, Callable[[bool, int], object]] = {
     "the kind of device must be the same on every process, got cpu on rank 0": lambda odd, _: (
         distributed.gather(rows(2).to("meta" if odd else "cpu"))
     ),
+    "check_finite must be the same on every process, got False on rank 0": lambda odd, _: (
+        CHECKED if odd else LOSS
+    )(rows(4), rows(4)),
+    "the class of the loss must be the same on every process, got InfoNCELoss on": lambda odd, _: (
+        bayescl.BayesianContrastiveLoss(gather=True) if odd else LOSS
+    )(rows(4), rows(4)),
+    "alpha must be the same on every process, got 0.9 on rank 0": lambda odd, _: (
+        bayescl.BayesianContrastiveLoss(alpha=0.8 if odd else 0.9, gather=True).from_logits(
+            torch.ones(4), rows(4)
+        )
+    ),
+    **{
+        f"{name} must be the same on every process": lambda odd, _, name=name, value=value: (
+            bayescl.InfoNCELoss(gather=True, **({name: value} if odd else {}))(rows(4), rows(4))
+        )
+        for name, value in {
+            "reduction": "sum",
+            "positive_share": 0.2,
+            "normalize": False,
+            "teacher_temperature": 0.1,
+        }.items()
+    },
+    "margin must be the same on every process, got None on rank 0": lambda odd, _: LOSS(
+        rows(4), rows(4), margin=bayescl.Margin(absolute=0.1) if odd else None
+    ),
+    "target must have 8 shared columns on rank 1 (the": lambda odd, world: (
+        LOSS.in_batch(rows(4), rows(4), target=torch.zeros(4, 5 if odd else 4))
+        if world == 2
+        else runs_out_of_memory(odd)
+    ),
     "out of memory": lambda odd, _: runs_out_of_memory(odd),
     "whether extra is given must be the same on every process": lambda odd, _: LOSS.in_batch(
         rows(4), rows(4), extra=rows(2) if odd else None
