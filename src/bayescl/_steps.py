@@ -67,7 +67,7 @@ def gathered(
     if first.is_replicated or not any(shared):
         call = f"{first.layout} with {'the same' if any(shared) else 'own'} candidates"
         return list(batches), mean_factor(call, weight, settings)
-    scale = float(temperature)
+    scale = torch.as_tensor(temperature, device="cpu").detach().item()
     same = [
         ("the layout", first.layout),
         *settings,
@@ -242,7 +242,7 @@ def refuse_not_finite(
             values = getattr(part, name)
             if values is not None:
                 check_finite(name, values)
-    scale = float(temperature)
+    scale = torch.as_tensor(temperature, device="cpu").detach().item()
     largest = max(float(part.embeddings.detach().abs().max()) for part in rows)
     raise ValueError(
         f"logits must be finite, got NaN or infinity for {bad} of {len(losses)} pairs: "
