@@ -15,6 +15,8 @@ INSTALLED := $(VENV)/.installed
 PROCESSES ?= 2
 CASES ?= 30000
 
+PAGES := docs README.md reproduction/README.md benchmarks/README.md
+
 .PHONY: demo test reproduce fuzz test-integrations check docs bench clean
 
 demo: $(INSTALLED)
@@ -41,6 +43,7 @@ check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/python docs/quotes.py --check $(PAGES)
 	$(BIN)/mypy
 
 docs: $(INSTALLED)

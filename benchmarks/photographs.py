@@ -46,7 +46,7 @@ from bayescl_lab._cores import usable_cores
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.image_run import ImageRun, train_images
 from bayescl_lab.runs.images.image_settings import ImageSettings
-from bayescl_lab.runs.losses import LossSettings
+from bayescl_lab.runs.losses import LOSSES, LossSettings
 from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.result import Score
 
@@ -468,14 +468,23 @@ class Study:
 
 
 def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Mean and spread over seeds of every probe, by run."""
+    """Settings, mean and spread over seeds of every probe, by run."""
+    settings = {
+        it.name: {
+            "loss": LOSSES[it.loss].title,
+            "temperature": it.temperature,
+            "positive_share": it.positive_share,
+        }
+        for it in RUNS
+    }
     groups: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
         about = {name: value for name, value in line["key"].items() if name != "seed"}
         groups.setdefault(text(about), []).append(line)
-    return [
+    records = [
         {
             **json.loads(about),
+            **settings.get(json.loads(about)["name"], {}),
             "seeds": len(group),
             "probes": {
                 name: Score.of([line["probes"][name] for line in group]).stored() for name in PROBES
@@ -485,6 +494,9 @@ def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for about, group in groups.items()
     ]
+    return sorted(
+        records, key=lambda one: (-one.get("temperature", 0), -one.get("positive_share", 0))
+    )
 
 
 text = partial(json.dumps, sort_keys=True)

@@ -165,6 +165,39 @@ def origin(file: Path) -> str:
     )
 
 
+_SCORE = re.compile(
+    r"few_label|scores/|above_info_nce|probes|metrics/|recall@|ndcg@|\br_1\b|ranking "
+)
+_SETTINGS = {
+    "loss": re.compile(r"loss|InfoNCE|Bayesian|SupCon|method", re.IGNORECASE),
+    "temperature": re.compile(r"temperature|\bt=|tuned|chosen on (a |the )?validation"),
+    "share": re.compile(r"share|teacher|tuned|chosen on (a |the )?validation", re.IGNORECASE),
+}
+_RECOMMENDERS = re.compile(r"recommender|ranking|own-loop|lightgcn")
+
+
+def unnamed_settings(text: str) -> list[str]:
+    """Return the quotes of scores whose settings the page does not name.
+
+    The loss, the temperature and the share (or that settings were tuned) must be in the quote, in
+    its paragraph or in the paragraph before it. Recommenders have no share.
+    """
+    paragraphs = re.split(r"\n\s*\n", text)
+    wanting = []
+    for before, paragraph in zip(["", *paragraphs], paragraphs, strict=False):
+        for words in re.findall(r"<!-- quote: ((?:(?!-->).)*?) -->", paragraph, re.DOTALL):
+            if not _SCORE.search(words):
+                continue
+            named = {
+                name for name, words_of in _SETTINGS.items() if words_of.search(before + paragraph)
+            }
+            if _RECOMMENDERS.search(words):
+                named |= {"share"}
+            if lacking := [name for name in _SETTINGS if name not in named]:
+                wanting.append(f"{' and '.join(lacking)} of the quote '{words}'")
+    return wanting
+
+
 QUOTATIONS: dict[str, Callable[..., str]] = {
     "value": value,
     "table": table,
@@ -251,13 +284,19 @@ def main() -> None:
     """Update the quotes of pages, and of all pages in folders."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("paths", nargs="+", type=Path, help="Markdown files, or folders of them")
-    for path in parser.parse_args().paths:
+    parser.add_argument("--check", action="store_true", help="write nothing; fail on old numbers")
+    chosen = parser.parse_args()
+    for path in chosen.paths:
         for page in sorted(path.rglob("*.md")) if path.is_dir() else [path]:
             text = page.read_text(encoding="utf-8")
             try:
                 written = refreshed(text, page.parent)
             except ValueError as error:
                 parser.error(f"{page}: {error}")
+            for wanting in unnamed_settings(text):
+                parser.error(f"{page}: name the {wanting}")
+            if chosen.check and written != text:
+                parser.error(f"{page}: numbers differ from the files; run docs/quotes.py")
             if written != text:
                 page.write_text(written, encoding="utf-8")
                 sys.stdout.write(f"written: {page}\n")

@@ -28,6 +28,16 @@ def test_every_quote_of_a_page_is_what_the_files_say() -> None:
     assert sum(quotes_of.values()) >= 120
 
 
+def test_scores_on_pages_name_their_loss_temperature_and_share() -> None:
+    quote = "<!-- quote: table a.json runs few={scores/few_label_1/mean:.1p} -->"
+    assert quotes.unnamed_settings(f"InfoNCE, temperature 0.2, no teacher:\n\n{quote}") == []
+    (wanting,) = quotes.unnamed_settings(f"Accuracy of InfoNCE:\n\n{quote}")
+    assert wanting.startswith("temperature and share of the quote")
+    assert {page: quotes.unnamed_settings(page.read_text(encoding="utf-8")) for page in PAGES} == {
+        page: [] for page in PAGES
+    }
+
+
 def test_a_stale_number_is_brought_up_to_date_and_what_stands_around_it_is_kept(tmp_path) -> None:
     (tmp_path / "a.csv").write_text("n,error\n1,0.25\n2,-0.5\n")
     for what, shown in (
