@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.linalg import vecdot
 
 from bayescl._checks import is_eager_cpu
 from bayescl._ops.target import shared_probability
@@ -60,7 +61,7 @@ def _teacher_logits(
 ) -> Float[Tensor, "rows candidates"]:
     """Compute the teacher's logits of a block's candidates; -inf without a teacher.
 
-    A row of zeros is the teacher's row of an item without one.
+    The teacher's row has length 1, or 0 for an item without one.
     """
     mine, theirs = batch.anchors.teacher, block.teacher
     if mine is None or theirs is None:
@@ -70,10 +71,10 @@ def _teacher_logits(
     mine, theirs = mine[rows], theirs[rows] if are_own else theirs
     scaled = mine / temperature
     logits = torch.einsum("ad,and->an", scaled, theirs) if are_own else scaled @ theirs.T
-    known = mine.any(dim=-1, keepdim=True) & theirs.any(dim=-1)
-    if is_eager_cpu(logits) and bool(known.all()):
+    absent = (vecdot(mine, mine) < 0.5)[:, None] | (vecdot(theirs, theirs) < 0.5)
+    if is_eager_cpu(logits) and not absent.any():
         return logits
-    return logits.masked_fill_(~known, -torch.inf)
+    return logits.masked_fill_(absent, -torch.inf)
 
 
 def _settle_by_labels(
