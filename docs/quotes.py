@@ -40,7 +40,7 @@ from typing import Any
 import polars as pl
 
 from bayescl_lab.report.results import scores_table
-from bayescl_lab.report.tables import Table, loss_title, measure_title, score_text
+from bayescl_lab.report.tables import ReportTable, loss_title, measure_title, score_text
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.result import Result
 
@@ -97,7 +97,7 @@ def table(file: Path, place: str, *words: str) -> str:
 
     content = taken(_content(file), place, where)
     records = content.values() if isinstance(content, Mapping) else content
-    return Table(
+    return ReportTable(
         [{name: cell(columns[name], record) for name in columns} for record in records]
     ).markdown()
 
@@ -115,7 +115,7 @@ def pivot(file: Path, place: str, row: str, column: str, cell: str, *conditions:
         at = record[column]
         title = at if isinstance(at, str) else f"{column} {at:g}"
         cells.setdefault(name, {row: name})[title] = text
-    return Table(list(cells.values())).markdown()
+    return ReportTable(list(cells.values())).markdown()
 
 
 def probes(file: Path, *losses: str) -> str:
@@ -136,7 +136,7 @@ def probes(file: Path, *losses: str) -> str:
         seconds = "" if row.seconds is None else f"{row.seconds.mean:.2f}"
         title = title or loss_title(name)
         records.append({"loss": title, **accuracies, "seconds per epoch": seconds})
-    return Table(records).markdown()
+    return ReportTable(records).markdown()
 
 
 def paired(file: Path, loss: str, what: str) -> str:

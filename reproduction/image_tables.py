@@ -18,7 +18,7 @@ import yaml
 from bayescl_lab._fields import Count, Words, check_choice
 from bayescl_lab.compare.images import ImagePlan
 from bayescl_lab.report.results import section_markdown
-from bayescl_lab.report.tables import Table, counted, measure_title, score_text
+from bayescl_lab.report.tables import ReportTable, counted, measure_title, score_text
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.losses import LOSSES, LossSettings, has_hyperparameter
 from bayescl_lab.runs.result import SPREAD, Result
@@ -153,7 +153,7 @@ class TablePlan:
     rows: Mapping[str, TableRow]
     plan: ImagePlan
 
-    def beside(self, result: Result) -> Table:
+    def beside(self, result: Result) -> ReportTable:
         """Return the table of a finished result, with the paper's values in parentheses."""
         records, notes = list[dict[str, str]](), list[str]()
         for name, row in result.rows.items():
@@ -173,7 +173,7 @@ class TablePlan:
         about = f"{what}, mean ± {SPREAD} ({counted(result.seeds, 'seed')})."
         if any(row.printed for row in self.rows.values()):
             about += " In parentheses: the paper's value, if it can be compared."
-        return Table(records, about, " ".join(notes), numeric=False)
+        return ReportTable(records, about, " ".join(notes), numeric=False)
 
     def markdown(self, result: Result) -> str:
         """Format a finished result as Markdown, with a heading and remarks."""

@@ -32,7 +32,7 @@ from bayescl_lab.report.results import (
     scores_table,
     section_markdown,
 )
-from bayescl_lab.report.tables import Table, loss_title, measure_title, score_text
+from bayescl_lab.report.tables import ReportTable, loss_title, measure_title, score_text
 from bayescl_lab.runs.folder import write_json
 from bayescl_lab.runs.losses import LOSSES, RankingLossSettings
 from bayescl_lab.runs.ranking import baselines
@@ -228,7 +228,7 @@ def cell_title(result: Result) -> str:
     return result_title(replace(result, data=result.data + split))
 
 
-def beside(result: Result, measures: Sequence[str] = METRICS) -> Table:
+def beside(result: Result, measures: Sequence[str] = METRICS) -> ReportTable:
     """Return the table of a finished cell, with the paper's values in parentheses.
 
     On LightGCN's split, rows with values that others published are added instead.
@@ -252,7 +252,7 @@ def beside(result: Result, measures: Sequence[str] = METRICS) -> Table:
     return replace(table, records=records, title=about, note=" ".join([table.note, *notes]).strip())
 
 
-def overview(results: Sequence[Result], measure: str) -> Table:
+def overview(results: Sequence[Result], measure: str) -> ReportTable:
     """Return the table of one measure of every method, with a row for each cell."""
     records = []
     for result in results:
@@ -265,7 +265,7 @@ def overview(results: Sequence[Result], measure: str) -> Table:
                     text += f" ({score_text(Score(value.value), measure)})"
             record[loss_title(name)] = text
         records.append(record)
-    return Table(records)
+    return ReportTable(records)
 
 
 def table_figure(results: Sequence[Result]) -> Figure:

@@ -10,7 +10,6 @@ import torch
 
 from bayescl._checks import (
     check_finite,
-    check_floating,
     check_indices,
     check_mask,
     check_shape,
@@ -31,7 +30,7 @@ def checked_embeddings(given: Mapping[str, Any], *, finite: bool) -> list[Rows]:
             continue
         rows = part if isinstance(part, Rows) else Rows(part)
         embeddings = rows.embeddings
-        check_floating(name, embeddings, device)
+        check_tensor(name, embeddings, device, floating=True)
         device = embeddings.device
         if embeddings.ndim not in ((2, 3) if name in ("candidates", "extra") else (2,)):
             raise ValueError(f"{name} must have shape [rows, dim], got {list(embeddings.shape)}")
@@ -49,12 +48,17 @@ def checked_embeddings(given: Mapping[str, Any], *, finite: bool) -> list[Rows]:
 
 
 def with_metadata(rows: Rows, title: str, given: Mapping[str, Tensor | None]) -> Rows:
-    """Add the metadata that a call gives to its rows, and check all metadata of the rows."""
+    """Add the metadata that a call gives to its rows, and check all metadata of the rows.
+
+    Without a title, the rows have no metadata of their own.
+    """
     known = {}
     for name, part in given.items():
         if part is not None:
             known[name] = part
-    return (replace(rows, **known) if known else rows).checked(title)
+    if not known:
+        return rows.checked(title) if title else rows
+    return replace(rows, **known).checked(title)
 
 
 def checked_candidates(name: str, rows: Rows, anchors: Rows) -> Rows:
@@ -132,7 +136,7 @@ def checked_weight(weight: Tensor | None, positives: Rows) -> Tensor | None:
     if weight is None:
         return None
     rows = positives.embeddings
-    check_floating("positive_weight", weight, rows.device)
+    check_tensor("positive_weight", weight, rows.device, floating=True)
     check_shape("positive_weight", weight, rows.shape[:1])
     if is_eager_cpu(weight) and not (bool((weight >= 0).all()) and bool(weight.any())):
         raise ValueError("positive_weight must be non-negative, with at least one positive value")
@@ -169,7 +173,7 @@ def checked_target(
     for name in ("teacher", "labels"):
         if getattr(anchors, name, None) is not None:
             raise ValueError(f"target cannot be combined with {name}: pass one of them")
-    check_floating("target", target, rows.device, sparse=True)
+    check_tensor("target", target, rows.device, sparse=True, floating=True)
     is_known = target.ndim == 2 and (not gathers or target.shape[1] == columns)
     wanted = columns if is_known or not gathers else "columns of this or of all processes"
     check_shape("target", target, (len(rows), wanted))
@@ -204,8 +208,8 @@ def check_logits(
     positive: Float[Tensor, " anchors"], unlabeled: Float[Tensor, "anchors candidates"]
 ) -> tuple[Float[Tensor, " anchors"], Float[Tensor, "anchors candidates"]]:
     """Check logits and bring them to one precision, at least float32."""
-    check_floating("positive", positive)
-    check_floating("unlabeled", unlabeled, positive.device)
+    check_tensor("positive", positive, floating=True)
+    check_tensor("unlabeled", unlabeled, positive.device, floating=True)
     check_shape("positive", positive, ("anchors",))
     check_shape("unlabeled", unlabeled, (positive.shape[0], "candidates"))
     if unlabeled.numel() == 0:

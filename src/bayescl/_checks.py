@@ -89,21 +89,26 @@ def check_shape(name: str, tensor: Tensor, expected: Sequence[int | str | None])
     shape = tuple(tensor.shape)
     if shape == tuple(expected):
         return
-    fits = len(shape) == len(expected) and all(
-        not isinstance(want, int) or size == want
-        for size, want in zip(shape, expected, strict=True)
-    )
+    fits = len(shape) == len(expected)
+    for size, want in zip(shape, expected, strict=False):
+        fits = fits and (size == want or not isinstance(want, int))
     if not fits:
         wanted = ", ".join("*" if want is None else str(want) for want in expected)
         raise ValueError(f"{name} must have shape [{wanted}], got {list(shape)}")
 
 
 def check_tensor(
-    name: str, tensor: Tensor, device: torch.device | None = None, *, sparse: bool = False
+    name: str,
+    tensor: Tensor,
+    device: torch.device | None = None,
+    *,
+    floating: bool = False,
+    sparse: bool = False,
 ) -> Tensor:
     """Return ``tensor`` if it is a dense tensor on ``device`` (default: any), else raise.
 
-    With ``sparse``, it may also be a sparse COO tensor.
+    With ``floating``, it must hold real floating-point numbers of at least 16 bits. With
+    ``sparse``, it may also be a sparse COO tensor.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name} must be a tensor, got {type(tensor).__name__}")
@@ -114,18 +119,11 @@ def check_tensor(
         raise ValueError(f"{name} must be {kind}, got {layout}")
     if device is not None and tensor.device != device:
         raise ValueError(f"{name} must be on {device}, like the embeddings, got {tensor.device}")
-    return tensor
-
-
-def check_floating(
-    name: str, tensor: Tensor, device: torch.device | None = None, *, sparse: bool = False
-) -> None:
-    """Check that a tensor holds real floating-point numbers of at least 16 bits."""
-    check_tensor(name, tensor, device, sparse=sparse)
-    if not tensor.is_floating_point():
+    if floating and not tensor.is_floating_point():
         raise ValueError(f"{name} must hold floating-point numbers, got {tensor.dtype}")
-    if tensor.dtype.itemsize < 2:
+    if floating and tensor.dtype.itemsize < 2:
         raise ValueError(f"{name} must hold numbers of 16 bits or more, got {tensor.dtype}")
+    return tensor
 
 
 def check_mask(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
@@ -332,7 +332,8 @@ class ContrastiveLoss(nn.Module):
         """
         with self._shared_errors():
             temperature = self.current_temperature(temperature)
-            self._require(groups=groups, labels=labels)
+            if self.needs_groups or self.needs_labels:
+                self._require(groups=groups, labels=labels)
             views = {"view_1": view_1, "view_2": view_2}
             for number, view in enumerate(others, 3):
                 views[f"view_{number}"] = view
@@ -341,16 +342,18 @@ class ContrastiveLoss(nn.Module):
             for number, rows in enumerate(more, 2):
                 check_shape(f"view_{number}", rows.embeddings, items.embeddings.shape)
                 parts.append(rows.embeddings)
-            batch, count = len(items), len(parts) * len(items)
+            batch = items.embeddings.shape[0]
+            count = len(parts) * batch
             if batch < 2 and not self._gathers:
                 raise ValueError(
                     "view_1 must hold at least 2 rows, got 1: a single item has no candidates"
                 )
             known = {"groups": groups, "domains": domains, "labels": labels, "teacher": teacher}
-            metadata = with_metadata(items, "", known).metadata
-            for name, part in metadata.items():
-                metadata[name] = torch.cat([part] * len(parts))
-            anchors = self._scaled(Rows(torch.cat(parts), **metadata))
+            described, repeated = with_metadata(items, "", known), {}
+            if described is not items:
+                for name, part in described.metadata.items():
+                    repeated[name] = torch.cat([part] * len(parts))
+            anchors = self._scaled(Rows(torch.cat(parts), **repeated))
             if valid is not None:
                 device = anchors.embeddings.device
                 shape = (count, None if self._gathers else count)
@@ -691,7 +694,7 @@ class ContrastiveLoss(nn.Module):
                 check_margin(margin, batches)
         parts, factor = list(batches), 1.0
         if parts[0].anchors.teacher is not None or parts[0].anchors.labels is not None:
-            parts = [self._with_target_rule(part, temperature) for part in parts]
+            parts = self._with_target_rule(parts, temperature)
         if self._gathers:
             parts, factor = gathered(parts, temperature, self._must_agree(margin))
         # Ranks and sums need float32: bfloat16 has about 1,350 distinct values for 4,096 cosines.
@@ -741,17 +744,19 @@ class ContrastiveLoss(nn.Module):
             return mean if factor == 1 else mean * factor
         return losses.sum() if self.reduction == "sum" else losses
 
-    def _with_target_rule(self, batch: Batch, temperature: float | Tensor) -> Batch:
-        """Add the rule for targets from a teacher or labels, unless the batch has a target."""
-        if batch.target is not None:
-            return batch
+    def _with_target_rule(
+        self, batches: Sequence[Batch], temperature: float | Tensor
+    ) -> list[Batch]:
+        """Add the rule for targets from a teacher or labels, unless a batch has a target."""
         if self.positive_share == 1:
-            if batch.anchors.labels is not None:
+            if batches[0].anchors.labels is not None:
                 self._warn_once("labels", "labels have no effect with positive_share=1")
-            return batch
-        own = self.teacher_temperature
+            return list(batches)
+        own, ruled = self.teacher_temperature, []
         rule = TargetRule(temperature if own is None else own, self.positive_share)
-        return replace(batch, target=rule)
+        for batch in batches:
+            ruled.append(replace(batch, target=rule) if batch.target is None else batch)
+        return ruled
 
     # ------------------------------------------------------------------ helpers of the calls
 

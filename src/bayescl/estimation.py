@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 import torch
 
-from bayescl._checks import check_floating, check_interval, check_mask, check_shape
+from bayescl._checks import check_interval, check_mask, check_shape, check_tensor
 from bayescl._ops.mixture import check_tau_plus
 from bayescl._types import Bool, Float, Int, Tensor
 from bayescl.functional import empirical_cdf, unit_vectors
@@ -138,7 +138,7 @@ def measured_alpha(
         >>> measured.auc, measured.model, measured.authors
         (0.75, 0.875, 0.75)
     """
-    check_floating("embeddings", embeddings)
+    check_tensor("embeddings", embeddings, floating=True)
     check_shape("embeddings", embeddings, ("items", "dim"))
     check_shape("labels", labels, embeddings.shape[:1])
     rows = torch.arange(len(embeddings), device=embeddings.device)
@@ -189,7 +189,7 @@ def label_free_alpha(
     """
     check_tau_plus(tau_plus)
     for name, scores in (("positive", positive), ("unlabeled", unlabeled)):
-        check_floating(name, scores)
+        check_tensor(name, scores, floating=True)
     check_shape("positive", positive, ("anchors",))
     check_shape("unlabeled", unlabeled, (len(positive), "candidates"))
     wins = (positive[:, None] > unlabeled).double() + (positive[:, None] == unlabeled) / 2

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from torch.linalg import vecdot
 
 from bayescl._checks import check_finite_number, check_positive, is_eager_cpu
 from bayescl._types import Float, Tensor
@@ -76,7 +77,7 @@ def check_margin(margin: Margin, batches: Sequence[Batch]) -> None:
     for batch in batches:
         if batch.anchors.teacher is None or batch.positives.teacher is None:
             raise ValueError("Margin(by_teacher=True) needs a teacher for anchors and positives")
-        similarity = torch.linalg.vecdot(batch.pair_anchors.teacher, batch.positives.teacher)
+        similarity = vecdot(batch.pair_anchors.teacher, batch.positives.teacher)
         limit = margin.limit(similarity.new_ones(()))
         if is_eager_cpu(limit) and float(limit) >= 1 and bool((similarity > 1 - 1e-5).all()):
             raise ValueError(
@@ -101,10 +102,13 @@ def within_margin(batch: Batch, margin: Margin) -> Batch:
     assert positives is not None
     anchor_of = batch.anchor_of
     pair_anchors = anchors if anchor_of is None else anchors[anchor_of]
-    positive = torch.linalg.vecdot(pair_anchors, positives)
+    positive = vecdot(pair_anchors, positives)
     if margin.by_teacher:
-        is_known = pair_anchors.any(dim=1) & positives.any(dim=1)
-        positive = positive.masked_fill(~is_known, -torch.inf)
+        # The teacher's rows have length 1, or 0 for items without one.
+        is_absent = (vecdot(pair_anchors, pair_anchors) < 0.5) | (
+            vecdot(positives, positives) < 0.5
+        )
+        positive = positive.masked_fill(is_absent, -torch.inf)
     if anchor_of is not None:
         lowest = positive.new_full((len(anchors),), -torch.inf)
         positive = lowest.scatter_reduce(0, anchor_of, positive, "amax")
@@ -123,6 +127,6 @@ def within_margin(batch: Batch, margin: Margin) -> Batch:
             similarity = anchors @ columns.T
         # The comparison keeps a NaN candidate, which makes the loss NaN.
         kept = ~(similarity > limit)
-        parts.append(kept | ~columns.any(dim=-1) if margin.by_teacher else kept)
+        parts.append(kept | (vecdot(columns, columns) < 0.5) if margin.by_teacher else kept)
     kept = torch.cat(parts, dim=1)
     return replace(batch, valid=kept if batch.valid is None else batch.valid & kept)

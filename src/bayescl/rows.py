@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import torch
 
 from bayescl._checks import (
-    check_floating,
     check_keys,
     check_labels,
     check_shape,
@@ -111,7 +110,7 @@ class Rows:
             elif field == "labels":
                 fields[field] = _checked_labels(title, part, self.embeddings, like)
             elif field == "teacher":
-                check_floating(title, part, device)
+                check_tensor(title, part, device, floating=True)
                 other = getattr(like, field, None)
                 dim = "dim" if other is None else other.shape[-1]
                 check_shape(title, part, (*shape, dim))
@@ -120,7 +119,7 @@ class Rows:
                 wide = part.detach().to(torch.promote_types(part.dtype, dtype))
                 fields[field] = unit_vectors(wide).to(dtype)
             else:
-                check_floating(title, part, device)
+                check_tensor(title, part, device, floating=True)
                 check_shape(title, part, shape)
                 # Logs of normalized probabilities may be above 0 by rounding.
                 if field == "log_q" and is_eager_cpu(part) and bool((part > 1e-3).any()):

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from bayescl._checks import (
-    check_floating,
     check_interval,
     check_positive,
     check_shape,
+    check_tensor,
     is_eager_cpu,
 )
 from bayescl._types import Float, Tensor
@@ -37,7 +37,7 @@ def check_call_temperature(temperature: float | Tensor) -> float | Tensor:
     """Return the temperature of a call, at least in float32; raise if it is out of range."""
     if not isinstance(temperature, Tensor):
         return check_temperature(temperature)
-    check_floating("temperature", temperature)
+    check_tensor("temperature", temperature, floating=True)
     check_shape("temperature", temperature, ())
     if is_eager_cpu(temperature) and temperature.item() <= 0:  # NaN makes the loss NaN
         raise ValueError(

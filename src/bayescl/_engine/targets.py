@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.linalg import vecdot
 
 from bayescl._checks import is_eager_cpu
 from bayescl._ops.target import shared_probability
@@ -36,26 +37,23 @@ def target_rows(
     if batch.layout == "two_views" and is_square and is_whole and batch.valid is None:
         # Both views of an item have the same target, which takes a quarter of the time.
         rows, copies = slice(0, count // 2), 2
-        columns = (_first_view(batch.anchors, rows),)
+        labels, teacher = batch.anchors.labels, batch.anchors.teacher
+        labels = None if labels is None else labels[rows]
+        teacher = None if teacher is None else teacher[rows]
+        columns = (Rows(batch.anchors.embeddings[rows], labels=labels, teacher=teacher),)
         if excluded.mask is not None:
             excluded = Excluded(mask=excluded.mask[rows, rows])
         elif batch.own is not None:
             excluded = Excluded(columns=batch.own[rows, None])
-    tiles = [_teacher_logits(batch, block, rows, temperature) for block in columns]
-    if batch.anchors.labels is not None:
-        for block, tile in zip(columns, tiles, strict=True):
-            _settle_by_labels(batch.anchors.labels[rows], block, tile, rows, same)
+    tiles = []
+    for block in columns:
+        tiles.append(_teacher_logits(batch, block, rows, temperature))
+        if batch.anchors.labels is not None:
+            _settle_by_labels(batch.anchors.labels[rows], block, tiles[-1], rows, same)
     logits = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
     excluded.fill_(logits, -torch.inf)
     target = shared_probability(logits, rule.positive_share, same, copies)
     return target if copies == 1 else target.repeat(2, 2)
-
-
-def _first_view(anchors: Rows, items: slice) -> Rows:
-    """Return the rows of the first view with the metadata that a target depends on."""
-    known = {"labels": anchors.labels, "teacher": anchors.teacher}
-    parts = {name: part[items] for name, part in known.items() if part is not None}
-    return Rows(anchors.embeddings[items], **parts)
 
 
 def _teacher_logits(
@@ -63,19 +61,20 @@ def _teacher_logits(
 ) -> Float[Tensor, "rows candidates"]:
     """Compute the teacher's logits of a block's candidates; -inf without a teacher.
 
-    A row of zeros is the teacher's row of an item without one.
+    The teacher's row has length 1, or 0 for an item without one.
     """
     mine, theirs = batch.anchors.teacher, block.teacher
     if mine is None or theirs is None:
         shape = rows.stop - rows.start, len(block)
         return batch.anchors.embeddings.new_full(shape, -torch.inf)
-    mine, theirs = mine[rows], theirs[rows] if block.are_own else theirs
+    are_own = block.are_own
+    mine, theirs = mine[rows], theirs[rows] if are_own else theirs
     scaled = mine / temperature
-    logits = torch.einsum("ad,and->an", scaled, theirs) if block.are_own else scaled @ theirs.T
-    is_absent = ~mine.any(dim=-1), ~theirs.any(dim=-1)
-    if not is_eager_cpu(logits) or any(bool(part.any()) for part in is_absent):
-        logits = logits.masked_fill(is_absent[0][:, None] | is_absent[1], -torch.inf)
-    return logits
+    logits = torch.einsum("ad,and->an", scaled, theirs) if are_own else scaled @ theirs.T
+    absent = (vecdot(mine, mine) < 0.5)[:, None] | (vecdot(theirs, theirs) < 0.5)
+    if is_eager_cpu(logits) and not absent.any():
+        return logits
+    return logits.masked_fill_(absent, -torch.inf)
 
 
 def _settle_by_labels(

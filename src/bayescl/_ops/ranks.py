@@ -79,7 +79,7 @@ def map_cdf(
     The result is undefined where ``valid`` is False.
 
     Neighbors in sorted order tie if they differ by at most ``ties_up_to`` times the largest
-    magnitude of all logits. Default: only equal values tie.
+    magnitude of the row's logits. Default: only equal values tie.
     """
     check_choice("ranks", ranks, RANKS)
     values = at_least_float32(unlabeled.detach())
@@ -90,7 +90,7 @@ def map_cdf(
     slack = None
     if ties_up_to > 0:
         counted = values if valid is None else torch.where(valid, values, 0.0)
-        slack = ties_up_to * torch.maximum(counted.amax(), -counted.amin())
+        slack = ties_up_to * counted.abs().amax(dim=1, keepdim=True)
     if valid is None:
         count = torch.full((1, 1), values.shape[1], device=values.device)
     else:
@@ -113,7 +113,8 @@ def map_cdf(
         rows = max(1, _BLOCK // values.shape[1])
         for start in range(0, len(values), rows):
             block = slice(start, start + rows)
-            _map_mostly_untied_rows(values[block], count[block], slack, transform, result[block])
+            of_rows = None if slack is None else slack[block]
+            _map_mostly_untied_rows(values[block], count[block], of_rows, transform, result[block])
     return result.view(unlabeled.shape)
 
 
@@ -121,7 +122,7 @@ def _map_sorted_rows(
     ordered: Float[Tensor, "rows columns"],
     columns: Int[Tensor, "rows columns"],
     count: Int[Tensor, "rows 1"],
-    slack: Float[Tensor, ""] | None,
+    slack: Float[Tensor, "rows 1"] | None,
     transform: Transform,
 ) -> Float[Tensor, "rows columns"]:
     """Map sorted values by their tie bounds and counts, without branches on the data."""
@@ -132,7 +133,7 @@ def _map_sorted_rows(
 def _map_mostly_untied_rows(
     values: Float[Tensor, "rows columns"],
     count: Int[Tensor, "rows 1"],
-    slack: Float[Tensor, ""] | None,
+    slack: Float[Tensor, "rows 1"] | None,
     transform: Transform,
     out: Float[Tensor, "rows columns"],
 ) -> None:
@@ -164,7 +165,7 @@ def _map_mostly_untied_rows(
 
 
 def _ties(
-    ordered: Float[Tensor, "rows columns"], slack: Float[Tensor, ""] | None
+    ordered: Float[Tensor, "rows columns"], slack: Float[Tensor, "rows 1"] | None
 ) -> Bool[Tensor, "rows columns_minus_1"]:
     """Return whether each value of sorted rows, but the first, ties with the value before it."""
     if slack is None:

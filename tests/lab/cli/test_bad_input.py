@@ -135,6 +135,8 @@ def test_a_run_without_a_checkpoint_cannot_be_evaluated_yet_but_can_go_on(bayesc
     Path("run/result.json").unlink()
     for line in ("evaluate run", "inspect run"):
         assert bayescl(line).complaint == "run has no checkpoint yet"
+    assert bayescl("report run").status == 0
+    assert "Not finished: no result yet" in Path("run/report.html").read_text()
     assert bayescl("train images --resume --out run").status == 0
 
 

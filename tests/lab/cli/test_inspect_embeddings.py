@@ -57,6 +57,7 @@ def test_a_file_gives_a_table_a_page_and_figures_and_needs_no_run(bayescl) -> No
 
 
 PLAIN, PAIRS = "InfoNCELoss(temperature=0.2)", "InfoNCELoss(temperature=0.1, positive_share=0.8)"
+NUISANCE = "InfoNCELoss(temperature=0.5)"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,8 @@ PLAIN, PAIRS = "InfoNCELoss(temperature=0.2)", "InfoNCELoss(temperature=0.1, pos
         ("whatever", "", f"{PLAIN}, called as loss(view_1, view_2, teacher=plain)"),
         ("embeddings labels", "", "SupervisedContrastiveLoss(), called as loss(view_1, view_2, "),
         ("embeddings y", "--labels y", "SupervisedContrastiveLoss(), called as loss(view_1, vi"),
-        ("embeddings batch", "--by batch", f"{PLAIN}, called as loss(view_1, view_2, domains=do"),
+        ("embeddings batch", "", f"{PLAIN}, called as loss(view_1, view_2, teacher=plain)"),
+        ("embeddings batch", "--by batch", f"{NUISANCE}, called as loss(view_1, view_2, domains"),
         (
             "queries documents labels",
             "",
@@ -78,8 +80,10 @@ def test_it_ends_with_a_recommendation(bayescl, names, options, recommendation) 
     first, second, labels = arrays().values()
     known = {"documents": second, "labels": labels, "y": labels, "batch": labels}
     np.savez("mine.npz", **{name: known.get(name, first) for name in names.split()})
-    last = bayescl(f"inspect mine.npz {options}").out.splitlines()[-1]
-    assert last.startswith(f"Recommendation: use loss = {recommendation}")
+    lines = bayescl(f"inspect mine.npz {options}").out.splitlines()
+    assert lines[-1].startswith(f"Recommendation: use loss = {recommendation}")
+    has_more = "batch" in names and not options
+    assert any("The file also has batch" in line for line in lines) == has_more
 
 
 @pytest.mark.usefixtures("undrawn")

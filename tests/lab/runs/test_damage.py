@@ -44,13 +44,13 @@ def located(run: Path, name: str) -> Path:
     return run / name.replace("ARCHIVE", archive)
 
 
-def read_all(run: Path) -> object:
+def read_all(run: Path) -> None:
     """Read what commands read of a run."""
     folder = RunFolder.find(run)
     record = ImageRecord if Kind.of(run) is Kind.IMAGES else RankingRecord
     record.read(folder)
     read_checkpoint(folder)
-    return folder.config(), Result.read_all(folder.result_file)
+    Result.read_all(folder.result_file, folder.identity)
 
 
 def damaged(content: bytes) -> Iterator[bytes]:
@@ -60,10 +60,8 @@ def damaged(content: bytes) -> Iterator[bytes]:
         changed = bytearray(content)
         changed[dice.integers(len(content))] ^= 1 << int(dice.integers(8))
         yield bytes(changed)
-    for size in (8, 512):
-        at = int(dice.integers(max(1, len(content) - size)))
-        zeros = bytes(min(size, len(content) - at))
-        yield content[:at] + zeros + content[at + len(zeros) :]
+    at = int(dice.integers(len(content) - 200))
+    yield content[:at] + bytes(200) + content[at + 200 :]
     yield content[: len(content) // 2]
     yield b""
 
@@ -71,20 +69,15 @@ def damaged(content: bytes) -> Iterator[bytes]:
 @pytest.mark.parametrize("name", FILES)
 def test_damage_in_any_file_of_a_run_is_refused_and_named(run, name):
     file = located(run, name)
-    content, whole = file.read_bytes(), read_all(run)
+    content = file.read_bytes()
+    read_all(run)
     for changed in damaged(content):
-        if changed == content:
-            continue
         file.write_bytes(changed)
-        try:
-            accepted, message = read_all(run), None
-        except ValueError as error:
-            accepted, message = None, str(error)
-        # A result is accepted if only the name of its digest is damaged.
-        assert (name == "result.json" and accepted == whole) or file.name in message
+        with pytest.raises(ValueError, match=file.name):
+            read_all(run)
 
 
-@pytest.mark.parametrize("name", FILES[1:4])
+@pytest.mark.parametrize("name", FILES[1:])
 def test_files_of_another_run_with_equal_settings_are_refused(
     ranking_settings, trained, tmp_path, name
 ):
@@ -94,7 +87,7 @@ def test_files_of_another_run_with_equal_settings_are_refused(
     file = located(run, name)
     shutil.copy(located(other, name), file)
     with pytest.raises(ValueError, match=rf"{file.name} is damaged or of another run"):
-        load(run)
+        read_all(run)
 
 
 def test_a_changed_table_does_not_replace_a_missing_record(ranking_settings, tmp_path):

@@ -376,9 +376,12 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call]:
         number = dice.one(-0.3, 0.0, 0.1) if kind == "absolute" else dice.one(0.5, 0.95, 1.1)
         options["margin"] = bayescl.Margin(**{kind: number}, extra=dice.chance(0.5))
     if layout != "from_logits":
-        draw_likeness(
-            dice, layout, tensors, options, own, pairs, integers, drawn.name == "supervised"
-        )
+        if drawn.name != "supervised" and dice.chance(0.2):
+            draw_target(dice, layout, tensors, options, pairs)
+        else:
+            draw_likeness(
+                dice, layout, tensors, options, own, pairs, integers, drawn.name == "supervised"
+            )
         if judged and "teacher" in options and dice.chance(0.5):
             margin = options["margin"]
             if margin.limit(torch.ones(())) >= 1:  # refused if both sides have one teacher
@@ -394,6 +397,20 @@ def draw_call(seed: int) -> tuple[Dice, Drawn, Call]:
     normalize = dice.chance(0.7)
     call = Call(layout, sides | options, settings, temperature, normalize, where)
     return dice, drawn, call
+
+
+def draw_target(
+    dice: Dice, layout: str, tensors: dict[str, Tensor], options: dict[str, Any], pairs: int
+) -> None:
+    """Add target probabilities, whose transpose is a target, too; some anchors have none."""
+    batch = len(next(iter(tensors.values())))
+    columns = {"two_views": 2 * batch, "in_batch": pairs}.get(layout, 0)
+    others = [tensors[side].shape[-2] for side in ("extra", "candidates") if side in tensors]
+    shape = (2 * batch if layout == "two_views" else batch, columns + sum(others))
+    target = dice.normal(*shape).abs() * dice.mask(0.5, *shape) * dice.mask(0.8, shape[0], 1)
+    sums = torch.maximum(target.sum(dim=0), target.sum(dim=1, keepdim=True))
+    target = (target / (sums + 0.1)).to(dice.one(*DTYPES))
+    options["target"] = target.to_sparse() if dice.chance(0.4) else target
 
 
 def draw_likeness(
@@ -413,11 +430,17 @@ def draw_likeness(
 
     def teacher(*shape: int) -> Tensor:
         rows = draw_rows(dice, math.prod(shape), dim, dice.one(*DTYPES), hostile=False)
+        rows = rows.masked_fill(dice.mask(dice.one(0.0, 0.0, 0.3), len(rows))[:, None], 0)
         return rows.reshape(*shape, dim)
 
+    several = dice.chance(0.3)
+
     def labels(*shape: int) -> Tensor:
-        found = dice.integers(dice.one(1, 3, 50), *shape)
-        return found.where(dice.mask(dice.one(0.0, 0.3, 0.8, 1.0), *shape), -1).to(integers)
+        known = dice.mask(dice.one(0.0, 0.3, 0.8, 1.0), *shape)
+        if several:
+            classes = dice.integers(2, *shape, 3).to(dice.one(torch.float32, integers))
+            return classes.masked_fill(~known[..., None], -1)
+        return dice.integers(dice.one(1, 3, 50), *shape).where(known, -1).to(integers)
 
     for name, draw, likely in (("teacher", teacher, 0.5), ("labels", labels, 0.3)):
         if not (dice.chance(likely) or (name == "labels" and needs_labels)):

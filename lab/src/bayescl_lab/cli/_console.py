@@ -25,7 +25,7 @@ from bayescl_lab._interrupts import check
 
 if TYPE_CHECKING:
     from bayescl_lab.ranking.data import RankingData
-    from bayescl_lab.report.tables import Table as Content
+    from bayescl_lab.report.tables import ReportTable
 
 MINIMUM_WIDTH = 120
 """Width of tables without a terminal."""
@@ -83,15 +83,15 @@ def table(
 
     The first ``words`` columns hold text; the others hold numbers.
     """
-    made = Table(title=_literal(title), title_justify="left")
+    result = Table(title=_literal(title), title_justify="left")
     for number, column in enumerate(header):
-        made.add_column(column, justify="left" if number < words else "right")
+        result.add_column(column, justify="left" if number < words else "right")
     for row in rows:
-        made.add_row(*map(_literal, row))
-    return made
+        result.add_row(*map(_literal, row))
+    return result
 
 
-def show(title: str, content: Content) -> None:
+def show(title: str, content: ReportTable) -> None:
     """Print a report's table without Markdown, if it has rows."""
     if content.records:
         rows = [[cell.strip("*") for cell in row] for row in content.rows]

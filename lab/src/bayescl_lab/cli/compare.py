@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bayescl_lab.compare.plan import AnyPlan
-    from bayescl_lab.report.tables import Table
+    from bayescl_lab.report.tables import ReportTable
     from bayescl_lab.runs.result import Result
 
 
@@ -156,7 +156,7 @@ def _with_methods(options: Values, plan: AnyPlan, values: Mapping[str, Values]) 
     return {**kept, "losses": ",".join(methods), "methods": methods}
 
 
-def print_result(title: str, result: Result, table: Table | None = None) -> None:
+def print_result(title: str, result: Result, table: ReportTable | None = None) -> None:
     """Print the table of a result, by default of its scores, and remarks not printed before."""
     from bayescl_lab.report.results import remarks_of, scores_table
 

@@ -100,7 +100,7 @@ class Plan(Generic[Settings]):
         for name, tuning in tuned.items():
             tried = with_values(self.methods[name], tuning.choice)
             run = self._run(_trial(name, tuning.choice), self.tuning_seeds[0])
-            final[name] = self.adapted(tried, work.places[run])
+            final[name] = self.adapted(tried, work.folders[run])
         plan = replace(self, methods=final)
         results = work.train(plan, plan.runs(), "runs")
         rows = {
@@ -135,19 +135,19 @@ class Plan(Generic[Settings]):
                 some = [{**choice, **change} for change in changes]
                 tried[name] = {_trial(name, values): values for values in some}
             runs = {
-                self._run(place, seed): with_values(
+                self._run(trial, seed): with_values(
                     self.methods[name], {**values, "seed": seed, "evaluate_on": "validation"}
                 )
                 for name, settings in tried.items()
-                for place, values in settings.items()
+                for trial, values in settings.items()
                 for seed in self.tuning_seeds
             }
             results = work.train(self, runs, "tuning")
             for name, settings in tried.items():
                 trials = dict(tuned.get(name, Tuning()).scores)
-                for place, values in settings.items():
-                    of_setting = [results[self._run(place, seed)] for seed in self.tuning_seeds]
-                    trials[place] = Trial(values, _score(of_setting))
+                for trial, values in settings.items():
+                    of_setting = [results[self._run(trial, seed)] for seed in self.tuning_seeds]
+                    trials[trial] = Trial(values, _score(of_setting))
                 tuned[name] = Tuning.of(trials)
         return tuned
 
@@ -166,14 +166,14 @@ class Work:
         progress: Function called after every epoch with the name of a run, its finished epochs and
             the finished epochs of all runs.
         results: Results of all finished runs by name.
-        places: Folders of all finished runs by name.
+        folders: Folders of all finished runs by name.
     """
 
     folder: Path
     workers: int = 1
     progress: Progress | None = None
     results: dict[str, Result] = field(default_factory=dict)
-    places: dict[str, Path] = field(default_factory=dict)
+    folders: dict[str, Path] = field(default_factory=dict)
     _known: dict[str, str] = field(default_factory=dict)
     _epochs: float = 0.0
 
@@ -197,7 +197,7 @@ class Work:
             workers=1 if plan.is_timed else self.workers,
             progress=report,
         )
-        self.places |= {name: self.folder / part / name for name in new}
+        self.folders |= {name: self.folder / part / name for name in new}
         self._epochs += sum(one.epochs for one in new.values())
         return {
             name: self.results[name if name in new else self._known[identity]]

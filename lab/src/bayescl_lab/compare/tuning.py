@@ -53,8 +53,8 @@ def temperatures(first: float, count: int) -> list[float]:
         [0.5, 0.354, 0.21, 0.595]
     """
     # Van der Corput's sequence: 1/2, 1/4, 3/4, 1/8, 5/8, ...
-    places = [int(bin(k)[:1:-1], 2) / 2 ** k.bit_length() for k in range(1, count)]
-    return [first, *(float(f"{first * 2 ** (3 * place - 2):.3g}") for place in places)]
+    fractions = [int(bin(k)[:1:-1], 2) / 2 ** k.bit_length() for k in range(1, count)]
+    return [first, *(float(f"{first * 2 ** (3 * fraction - 2):.3g}") for fraction in fractions)]
 
 
 def other_values(loss: str, values: Values) -> list[dict[str, float]]:

@@ -166,9 +166,9 @@ def _crop_boxes(
     largest = [min(height, round(width / CROP_RATIO[0])), min(width, round(height * CROP_RATIO[1]))]
     is_drawn = fits.any(dim=1, keepdim=True)
     chosen = torch.where(is_drawn, first, torch.tensor(largest))
-    # 0.5 of an odd number of places is the middle one; of an even number the later of two.
-    places = torch.where(is_drawn, torch.rand(count, 2, generator=generator), 0.5)
-    return torch.cat([(places * (whole - chosen + 1)).long(), chosen], dim=1)
+    # 0.5 of an odd number of positions is the middle one; of an even number the later of two.
+    position = torch.where(is_drawn, torch.rand(count, 2, generator=generator), 0.5)
+    return torch.cat([(position * (whole - chosen + 1)).long(), chosen], dim=1)
 
 
 # Operations on a batch in which every image has its own parameters. Each applies torchvision's
@@ -258,9 +258,9 @@ def adjust_hue(images: Views, factor: Factor) -> Views:
     # A channel is highest for a third of the wheel, lowest for another third, and linear in
     # between. The three channels differ by an offset.
     begin = torch.arange(5, 0, -2, device=images.device) / 6
-    place = turns[:, None] + begin[:, None, None]
-    place = place.sub_(place.floor()).mul_(6)
-    share = torch.minimum(place, 4 - place).clamp_(0.0, 1.0)
+    hue = turns[:, None] + begin[:, None, None]
+    hue = hue.sub_(hue.floor()).mul_(6)
+    share = torch.minimum(hue, 4 - hue).clamp_(0.0, 1.0)
     changed = value[:, None] - share.mul_(chroma[:, None])
     return torch.where(factor[:, None, None, None] != 0, changed, images)
 

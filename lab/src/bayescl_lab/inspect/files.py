@@ -41,6 +41,9 @@ class EmbeddingArrays(NamedTuple):
     measured: str = "the embeddings of the file"
     """Description of the embeddings for the report."""
 
+    by: tuple[str, ...] = ()
+    """Names of further arrays that may be domains."""
+
 
 def is_embedding_file(path: Path) -> bool:
     """Return whether a path is a file of embeddings, or is named like one."""
@@ -79,6 +82,9 @@ def read_embeddings(
                 others = ", ".join(names[:8]) or "no array"
                 raise ValueError(f"it needs an array called {name}, but has {others}")
         arrays = {role: read(name) for role, name in found.items() if name}
+        unused = [name for name in names if name not in found.values()]
+        rows = len(arrays["embeddings"])
+        by = [name for name in unused if _may_be_domains(partial(read, name), rows)]
     except UnreadableError:
         raise
     except Exception as error:
@@ -89,8 +95,21 @@ def read_embeddings(
         known["second_view"] = _numbers(path, "second_view", arrays["second_view"])
     if "output" in arrays:
         known["measured"] = f"{arrays['output'][0]} of plain images"
+    if "domains" not in arrays:
+        known["by"] = tuple(by)
     embeddings = _numbers(path, "embeddings", arrays["embeddings"])
     return EmbeddingArrays(embeddings, are_pairs=found["embeddings"] == "queries", **known)
+
+
+def _may_be_domains(read: Callable[[], AnyArray], rows: int) -> bool:
+    """Return whether an array has an integer or a word per row, and few different ones."""
+    try:
+        array = read()
+    except Exception:  # of any reader; the array is not needed
+        return False
+    if array.shape != (rows,) or array.dtype.kind not in "iubUS":
+        return False
+    return 2 <= len(np.unique(array)) <= rows / 10
 
 
 def _open(path: Path) -> tuple[list[str], Callable[[str], AnyArray]]:

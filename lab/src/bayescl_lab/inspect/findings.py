@@ -55,12 +55,14 @@ class Advice:
         diagnosis: Measures that the recommendation is based on.
         copied: Share of items that occur more than once.
         uses_labels: Whether training may use the labels.
+        by: Names of further arrays of the file that may be domains.
     """
 
     reason: Reason
     diagnosis: EmbeddingDiagnosis
     copied: float = 0.0
     uses_labels: bool = True
+    by: tuple[str, ...] = ()
 
     @property
     def without_labels(self) -> Advice:
@@ -76,7 +78,7 @@ class Advice:
             return "InfoNCELoss()"
         if self.reason is Reason.ALL_LABELS:
             return "SupervisedContrastiveLoss()"
-        temperature = 0.1 if self.diagnosis.are_pairs else 0.2
+        temperature = 0.1 if self.diagnosis.are_pairs else 0.5 if self.has_nuisance else 0.2
         share = "" if self.share == 0.5 else f", positive_share={self.share:g}"
         return f"InfoNCELoss(temperature={temperature:g}{share})"
 
@@ -90,7 +92,7 @@ class Advice:
             "labels": self.uses_labels
             and self.diagnosis.labeled_items > 0
             and self.reason is not Reason.FEW_FALSE_NEGATIVES,
-            "teacher": are_many,
+            "teacher": are_many and not self.has_nuisance,
         }
         return tuple(it for it in is_needed if is_needed[it] and self.loss is not None)
 
@@ -135,7 +137,7 @@ class Advice:
 
     def figures(self) -> Config:
         """Return plain values for a file."""
-        names = ("loss", "pass_on", "share", "copied")
+        names = ("loss", "pass_on", "share", "copied", "by")
         return {"reason": self.reason.name.lower()} | {name: getattr(self, name) for name in names}
 
 
@@ -165,4 +167,6 @@ def advise(diagnosis: EmbeddingDiagnosis, arrays: EmbeddingArrays) -> Advice:
         numbers = arrays.groups.astype(np.int64)
         ids = np.where(numbers < 0, -1 - np.arange(len(numbers)), numbers)  # unknown ones differ
     counts = np.unique(ids, return_counts=True)[1]
-    return Advice(reason, diagnosis, copied=float(counts[counts > 1].sum()) / len(ids))
+    return Advice(
+        reason, diagnosis, copied=float(counts[counts > 1].sum()) / len(ids), by=arrays.by
+    )

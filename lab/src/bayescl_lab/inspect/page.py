@@ -18,7 +18,7 @@ from bayescl_lab._types import Config
 from bayescl_lab.inspect.findings import Advice
 from bayescl_lab.inspect.measures import EmbeddingDiagnosis
 from bayescl_lab.report.html import Section, page_of
-from bayescl_lab.report.tables import Table, number, paragraph
+from bayescl_lab.report.tables import ReportTable, number, paragraph
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def embeddings_page(advice: Advice, name: str, measured: str) -> str:
     return page_of([section], "made from embeddings")
 
 
-def measures_table(advice: Advice) -> Table:
+def measures_table(advice: Advice) -> ReportTable:
     """Return a table of false negatives in a batch, and of neighborhoods."""
     found, around = advice.diagnosis, advice.diagnosis.neighborhood
     false = "candidates, counted with labels"
@@ -69,12 +69,12 @@ def measures_table(advice: Advice) -> Table:
     ]
     head = ("measure", "value", "meaning")
     records = [dict(zip(head, row, strict=True)) for row in rows if row[1]]
-    return Table(records, "**Measures**", numeric=False)
+    return ReportTable(records, "**Measures**", numeric=False)
 
 
 def sentences(advice: Advice) -> list[str]:
     """Return the findings, explanations of the arguments, and the recommendation."""
-    names = ("labels_wanted", "domains", "hubs")
+    names = ("labels_wanted", "domains", "possible_domains", "hubs")
     findings = [text for name in names if (text := paragraph(name, advice))]
     share = ["positive_share"] * ("teacher" in advice.pass_on and advice.share != 0.5)
     arguments = [paragraph("argument", advice, name) for name in (*advice.pass_on, *share)]

@@ -99,8 +99,8 @@ class SimCLR(pl.LightningModule):
         """Return the seeds of views of a step, given their numbers."""
         # The first device draws the same as a single one.
         rank = (self.global_rank,) if self.global_rank else ()
-        places = ((self.current_epoch, step, view, *rank) for view in views)
-        return [derived_seed(self.seed, Purpose.VIEWS, *place) for place in places]
+        positions = ((self.current_epoch, step, view, *rank) for view in views)
+        return [derived_seed(self.seed, Purpose.VIEWS, *position) for position in positions]
 
     def training_step(self, batch: ItemBatch, batch_idx: int) -> Float[Tensor, ""]:
         """Compute the loss of one batch."""

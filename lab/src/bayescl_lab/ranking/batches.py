@@ -86,8 +86,8 @@ class UserBatches:
         """Yield this process's part of the batches of the current epoch."""
         seed = derived_seed(self.seed, Purpose.ORDER, self.epoch)
         order = torch.randperm(len(self.users), generator=torch.Generator().manual_seed(seed))
-        for places in order.tensor_split(len(self)):
-            own = places.tensor_split(self.num_ranks)[self.rank]
+        for rows in order.tensor_split(len(self)):
+            own = rows.tensor_split(self.num_ranks)[self.rank]
             yield self._batch_of(self.users[own.to(self.users.device)])
 
     def _batch_of(self, users: Int[Tensor, " users"]) -> UserBatch:

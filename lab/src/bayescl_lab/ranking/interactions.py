@@ -71,9 +71,9 @@ class Interactions:
             columns["time"] = np.asarray(timestamps)
         pairs = pl.DataFrame(columns).group_by("user", "item").agg(pl.all().min())
         pairs = pairs.sort("user", "item")
-        places = pairs["user"].to_numpy(), pairs["item"].to_numpy()
+        indices = pairs["user"].to_numpy(), pairs["item"].to_numpy()
         ones = np.ones(len(pairs), dtype=np.float32)
-        matrix = csr_array((ones, places), shape=(len(user_ids), len(item_ids)))
+        matrix = csr_array((ones, indices), shape=(len(user_ids), len(item_ids)))
         times = None if timestamps is None else pairs["time"].to_numpy()
         return cls(matrix, user_ids, item_ids, times, name)
 

@@ -123,7 +123,7 @@ def ranking_metrics(
 
 
 def _at(
-    k: int, hits: Bool[Tensor, "users places"], wanted: Int[Tensor, " users"]
+    k: int, hits: Bool[Tensor, "users ranks"], wanted: Int[Tensor, " users"]
 ) -> dict[str, Float[Tensor, " users"]]:
     """Compute all metrics of each user for lists of length ``k``, or of all items."""
     hits = hits.double()

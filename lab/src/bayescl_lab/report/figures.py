@@ -38,8 +38,8 @@ def _draw_seeds(axis: Axes, figures: Mapping[str, Score], scale: float, form: st
         values = [scale * value for value in entry.values]
         axis.scatter(values, [row] * len(values), s=20, color=color, alpha=0.6)
         axis.plot([mean, mean], [row - 0.3, row + 0.3], color=color, lw=2.5)
-        place = axis.get_yaxis_transform()
-        axis.text(1.01, row, f"{mean:{form}}", transform=place, va="center", fontsize=8)
+        transform = axis.get_yaxis_transform()
+        axis.text(1.01, row, f"{mean:{form}}", transform=transform, va="center", fontsize=8)
     if BASELINE in figures:
         level = scale * figures[BASELINE].mean
         axis.axvline(level, color=loss_color(BASELINE), lw=0.8, ls=":", zorder=0)

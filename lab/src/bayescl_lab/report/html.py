@@ -20,7 +20,7 @@ from bayescl_lab.report.results import (
     result_title,
     scores_table,
 )
-from bayescl_lab.report.tables import Table, counted, paragraph, template
+from bayescl_lab.report.tables import ReportTable, counted, paragraph, template
 from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.result import Result
@@ -41,7 +41,7 @@ class Section:
 
     title: str
     lead: Sequence[str] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[ReportTable] = ()
     findings: Sequence[str] = ()
     pictures: Sequence[tuple[str, bytes]] = ()
     settings: Values = field(default_factory=dict)
@@ -73,7 +73,7 @@ def page_of(sections: Sequence[Section], source: str) -> str:
         title=title,
         source=source,
         sections=sections,
-        overview=Table(records if len(records) > 1 else []),
+        overview=ReportTable(records if len(records) > 1 else []),
     )
     return text.encode("utf-8", "replace").decode("utf-8")  # names may have invalid surrogates
 

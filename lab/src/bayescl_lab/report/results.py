@@ -11,7 +11,7 @@ from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.interactions import in_words
 from bayescl_lab.report.tables import (
     FEW_IMAGES,
-    Table,
+    ReportTable,
     as_markdown,
     data_title,
     difference_text,
@@ -62,7 +62,7 @@ def page_measures(result: Result) -> list[str]:
     return [one for one in result.measures if is_percent(one) or one in ranks]
 
 
-def scores_table(result: Result, measures: Sequence[str] = ()) -> Table:
+def scores_table(result: Result, measures: Sequence[str] = ()) -> ReportTable:
     """Return a table with a row per method and baseline, and a column per measure.
 
     Comparisons have a column of differences to InfoNCE in one measure, paired by seed.
@@ -100,7 +100,7 @@ def scores_table(result: Result, measures: Sequence[str] = ()) -> Table:
             f"Bold differences are at least two standard errors from 0. With {result.seeds} seeds, "
             f"chance alone gives one in {100 * by_chance:.0f} of 100 cases."
         )
-    return Table(records, about(result), note)
+    return ReportTable(records, about(result), note)
 
 
 def about(result: Result) -> str:
@@ -130,7 +130,7 @@ def results_markdown(results: Sequence[Result]) -> str:
     )
 
 
-def section_markdown(title: str, table: Table, result: Result) -> str:
+def section_markdown(title: str, table: ReportTable, result: Result) -> str:
     """Format the table of a result as Markdown, with a heading and remarks."""
     remarks = "\n".join(f"- {remark}" for remark in remarks_of(result))
     tuned = paragraph("tuned", result) if result.criterion else ""

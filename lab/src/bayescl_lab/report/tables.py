@@ -32,7 +32,7 @@ _SHORT = {"precision": "P", "recall": "R", "ndcg": "NDCG"}
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """Table of text. ``**`` around a cell makes it bold, ``*`` italic.
 
     Attributes:
@@ -43,7 +43,7 @@ class Table:
         numeric: Whether all columns but the first have numbers, which are aligned to the right.
 
     Example:
-        >>> print(Table([{"loss": "InfoNCE", "k-NN": "93.4"}]).markdown())
+        >>> print(ReportTable([{"loss": "InfoNCE", "k-NN": "93.4"}]).markdown())
         | loss | k-NN |
         | --- | --: |
         | InfoNCE | 93.4 |
@@ -73,7 +73,7 @@ class Table:
         return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def as_markdown(*parts: str | Table) -> str:
+def as_markdown(*parts: str | ReportTable) -> str:
     """Join paragraphs and tables with title and note as Markdown, without empty parts."""
     paragraphs: list[str] = []
     for part in parts:

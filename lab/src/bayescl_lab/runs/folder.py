@@ -184,9 +184,10 @@ def write_json(path: Path, value: Mapping[str, object], identity: str | None = N
 
 
 def read_json(path: Path, identity: str | None = None) -> Config:
-    """Read the mapping in a JSON file, and check its digest.
+    """Read the mapping in a JSON file, and check its digest if it has one.
 
-    A digest is required if the identity of a run is given.
+    A digest is required if the identity of a run is given. Otherwise the identity is read from the
+    file's folder. A digest in another folder is not checked.
 
     Raises:
         ValueError: if the file does not hold a mapping, or the digest is wrong.
@@ -196,7 +197,15 @@ def read_json(path: Path, identity: str | None = None) -> Config:
         value = {**json.loads(content)}
     except (TypeError, ValueError, RecursionError):
         raise UnreadableError(f"{path} is damaged") from None
-    found = value.pop(_DIGEST, None)
-    if (found or identity is not None) and not has_digest(io.BytesIO(content), identity or ""):
+    if _DIGEST in value and identity is None:
+        identity = identity_beside(path)
+    value.pop(_DIGEST, None)
+    if identity is not None and not has_digest(io.BytesIO(content), identity):
         raise UnreadableError(f"{path} is damaged or of another run: its digest is wrong")
     return value
+
+
+def identity_beside(path: Path) -> str | None:
+    """Return the identity of the run in a file's folder; ``None`` if it is not a run folder."""
+    folder = RunFolder(path.parent, "")
+    return folder.identity if folder.config_file.is_file() else None

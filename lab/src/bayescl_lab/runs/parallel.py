@@ -48,7 +48,7 @@ class TrainOptions(TypedDict, total=False):
 Train = Callable[..., Result]
 """Picklable function that trains one run in its folder, such as ``train_images``."""
 
-AT_MOST_LOST = 10
+MOST_EPOCHS_WITHOUT_CHECKPOINT = 10
 """Largest number of epochs between checkpoints. A killed run repeats at most as many."""
 
 
@@ -139,7 +139,7 @@ def _train_one(
     progress: Callable[..., None] | None = None,
 ) -> Result:
     """Start, resume or read one run, and free its memory."""
-    every = max(1, min(settings.epochs // 3, AT_MOST_LOST))
+    every = max(1, min(settings.epochs // 3, MOST_EPOCHS_WITHOUT_CHECKPOINT))
     resume = folder.is_dir()
     try:
         return train(settings, folder, resume=resume, checkpoint_every=every, progress=progress)

@@ -59,7 +59,7 @@ def read_arrays(path: Path, identity: str) -> dict[str, AnyArray]:
         raise ValueError(f"{path} is damaged or missing") from None
 
 
-def places(ids: Iterable[object], known: AnyArray) -> NDArray[np.int64]:
+def indices_of(ids: Iterable[object], known: AnyArray) -> NDArray[np.int64]:
     """Return the index of each id among known ids, compared as text; -1 if unknown."""
     wanted = list(map(str, ids))
     rows = {str(name): row for row, name in enumerate(known.tolist())} if wanted else {}

@@ -205,9 +205,12 @@ class Result:
             raise ValueError(format_error(error)) from None
 
     @classmethod
-    def read_all(cls, file: Path) -> list[Result]:
-        """Read all results in a JSON file, or none; raise ``ValueError`` if it is damaged."""
-        content = read_json(file)
+    def read_all(cls, file: Path, identity: str | None = None) -> list[Result]:
+        """Read all results in a JSON file, or none; raise ``ValueError`` if it is damaged.
+
+        A digest of the file is checked, and required if the ``identity`` of its run is given.
+        """
+        content = read_json(file, identity)
         try:
             every = [{**content, **one} for one in content.get("results", [content])]
             return [cls.read(one) for one in every if "losses" in one]

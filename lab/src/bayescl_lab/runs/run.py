@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from typing_extensions import Self
 
 from bayescl_lab._types import Config, Values
-from bayescl_lab.runs.folder import RunFolder, write_json
+from bayescl_lab.runs.folder import RunFolder, identity_beside, write_json
 from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.result import Result, Score
 from bayescl_lab.runs.settings import TrainedSettings
@@ -102,7 +102,7 @@ class RunStart:
             listed = "; ".join(changed)
             raise ValueError(f"cannot resume {out}: a resumed run keeps its settings: {listed}")
         if self.folder.is_finished:
-            self.results = Result.read_all(self.folder.result_file)
+            self.results = Result.read_all(self.folder.result_file, self.folder.identity)
 
     @contextmanager
     def work(self) -> Iterator[RunFolder]:
@@ -264,7 +264,8 @@ def write_results(file: Path, *results: Result, origin: Values) -> list[Result]:
     """Write results with their provenance to a JSON file, and return them."""
     done = [replace(result, origin=origin) for result in results]
     stored = [result.stored() for result in done]
-    write_json(file, stored[0] if len(stored) == 1 else {"results": stored}, identity="")
+    content = stored[0] if len(stored) == 1 else {"results": stored}
+    write_json(file, content, identity_beside(file))
     return done
 
 

@@ -29,7 +29,7 @@ def test_losses_of_one_seed_start_alike_and_see_the_same_views(settings):
         assert torch.equal(value, states[1][name])
     first = "layers.0.weight"
     assert not torch.equal(states[0][first], states[2][first])
-    images = [next(iter(run.batches)).images for run in runs]
+    images = [next(iter(run.batches)).items for run in runs]
     assert torch.equal(images[0], images[1])
     assert not torch.equal(images[0], images[2])
     models = [run.model for run in runs[:2]]

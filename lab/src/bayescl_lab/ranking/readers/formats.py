@@ -110,7 +110,7 @@ def recognized(path: Path) -> Reader | None:
 def _numbers(path: Path, count: int, *, separator: str = "tab", every: int = 1) -> pl.DataFrame:
     """Read user, item, rating and optionally time from the first columns, or every second one."""
     kinds = ("user", "item", "rating", "timestamp")[:count]
-    columns: Any = {f"{kind}_column": str(1 + every * place) for place, kind in enumerate(kinds)}
+    columns: Any = {f"{kind}_column": str(1 + every * index) for index, kind in enumerate(kinds)}
     options = RankingData(no_header=True, separator=separator, **columns)
     try:
         return read_interactions_of(path, options)[0]

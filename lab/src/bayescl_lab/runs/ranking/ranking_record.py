@@ -18,7 +18,7 @@ from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import guessed_columns, load_interactions
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.record import hint, places, read_record, write_record
+from bayescl_lab.runs.record import hint, indices_of, read_record, write_record
 
 FILE = "interactions.npz"
 PARTS = ("train", "validation", "test")
@@ -104,8 +104,8 @@ class RankingRecord:
     def rows_of(self, other: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Match users and items of other interactions with this run by id; -1 if unknown."""
         return (
-            places(other.user_ids.tolist(), self.known.user_ids),
-            places(other.item_ids.tolist(), self.known.item_ids),
+            indices_of(other.user_ids.tolist(), self.known.user_ids),
+            indices_of(other.item_ids.tolist(), self.known.item_ids),
         )
 
     def pairs_of(self, other: Interactions) -> list[NDArray[np.int64]]:
@@ -177,7 +177,7 @@ def seen_pairs(folder: RunFolder, other: Interactions) -> NDArray[np.bool_]:
 
 def _unknown(kind: str, ids: AnyArray, known: AnyArray) -> str:
     """Return how many of some ids are unknown, with an example; an empty text if all are known."""
-    unknown = ids[places(ids.tolist(), known) < 0]
+    unknown = ids[indices_of(ids.tolist(), known) < 0]
     if len(unknown) == 0:
         return ""
     example = f"{unknown[0]}{hint(str(unknown[0]), {*map(str, known.tolist())})}"

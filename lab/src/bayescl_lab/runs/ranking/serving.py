@@ -99,15 +99,15 @@ class Recommender:
             raise ValueError("items must name at least one item, got none")
         k = min(checked("k", k, Count), self.trained_on.num_items)
         served = ServedScorer(self.scorer, self.trained_on)
-        served.left_out[torch.from_numpy(self._places("item", exclude))] = True
+        served.left_out[torch.from_numpy(self._indices("item", exclude))] = True
         if items is not None:
             many = items if isinstance(items, Mapping) else {None: items}
             owned = {
-                None if user is None else str(user): self._places("item", theirs)
+                None if user is None else str(user): self._indices("item", theirs)
                 for user, theirs in many.items()
             }
             return self._newcomer_lists(owned, k, served, allow_known=allow_known)
-        rows = np.arange(served.num_users) if all_users else self._places("user", user_id)
+        rows = np.arange(served.num_users) if all_users else self._indices("user", user_id)
         known = None if allow_known else self.record.known
         top = full_ranking(served, k, seen=known, users=torch.from_numpy(rows))
         return self._frame(top.items, top.scores, self._ids["user"][rows], ~served.is_new[rows])
@@ -129,7 +129,7 @@ class Recommender:
         """
         checked("k", k, Count)
         items, is_trained = self.scorer.items, self.trained_rows("items")
-        [column] = self._places("item", item_id)
+        [column] = self._indices("item", item_id)
         if not is_trained[column]:
             raise ValueError(f"item {item_id} has no interactions in training, so no embedding")
         similarity = torch.cosine_similarity(items, items[column], dim=1)
@@ -190,7 +190,7 @@ class Recommender:
             for kind, ids in self._ids.items()
         }
 
-    def _places(self, kind: str, ids: object) -> NDArray[np.int64]:
+    def _indices(self, kind: str, ids: object) -> NDArray[np.int64]:
         """Return the rows of users or columns of items; raise ``ValueError`` on unknown ids."""
         index, unknown = self._index[kind], self.unknown(kind, ids)
         if unknown:
