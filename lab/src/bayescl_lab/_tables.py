@@ -122,9 +122,13 @@ def whole_numbers(text: pl.Series) -> pl.Series | None:
         [7, 8]
         >>> whole_numbers(pl.Series(["007", "8"]))
     """
-    if not text.unique().str.contains(_WHOLE).all():
+    distinct = text.unique().cast(pl.String)
+    if not distinct.str.contains(_WHOLE).all():
         return None
-    return text.str.replace(r"\.0+$", "").cast(pl.Int64)
+    text = text.cast(pl.String)
+    if distinct.str.contains(".", literal=True).any():
+        text = text.str.replace(r"\.0+$", "")
+    return text.cast(pl.Int64)
 
 
 @dataclass(frozen=True)

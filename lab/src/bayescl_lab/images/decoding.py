@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from sys import byteorder
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
@@ -31,9 +31,14 @@ Memory is allocated before missing pixels are detected.
 """
 
 _GRAY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
-_DEEP = frozenset(("PNG", "TIFF", "SGI"))  # formats that Pillow cuts to the high bytes of colors
-_DARK = 64  # high bytes of values of 14 bits
+_DEEP = frozenset(("PNG", "TIFF"))  # formats of which Pillow reads only the high bytes of colors
+_OTHER_BYTES = {";16B": ";16L", ";16L": ";16B", ";16N": ";16B" if byteorder == "little" else ";16L"}
+"""Pillow's modes for values of 16 bits, and the modes that read the other byte."""
+
+_METADATA = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"}  # with an orientation
+_LATE = (b"eXIf", b"XML:com.adobe.xmp", b"Raw profile type")  # the same in PNG files
 _BLOCK = 64  # images per task of a thread
+_TAIL = 1 << 16  # bytes
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -57,7 +62,8 @@ def image_suffixes() -> frozenset[str]:
     EPS is not among them: Pillow runs another program on such files.
     """
     known = Image.registered_extensions().items()
-    return frozenset(suffix for suffix, name in known if name in Image.OPEN and name != "EPS")
+    formats = {*Image.OPEN, "MPO"} - {"EPS"}
+    return frozenset(suffix for suffix, name in known if name in formats)
 
 
 def read_headers(files: Sequence[Path]) -> dict[Path, Header]:
@@ -152,10 +158,12 @@ def _header(path: Path) -> Header:
     """Return size and color of an image."""
     with _opened(path) as image:
         width, height = image.size
-        # The method of PNG files would read the pixels. TIFF files have the upright size.
-        turn = Image.Image.getexif(image).get(ExifTags.Base.Orientation)
-        if turn in (5, 6, 7, 8) and image.format != "TIFF":
-            width, height = height, width
+        if image.format == "PNG" and _has_late_metadata(path):
+            image.load()
+        # The method of PNG files would read all pixels. TIFF files have the upright size.
+        if image.info.keys() & _METADATA and image.format != "TIFF":
+            turn = Image.Image.getexif(image).get(ExifTags.Base.Orientation)
+            width, height = (height, width) if turn in (5, 6, 7, 8) else (width, height)
         # Cameras add previews to JPEG files (MPO), which are not pages.
         pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
         is_gray, has_alpha = image.mode in _GRAY, image.has_transparency_data
@@ -170,7 +178,8 @@ def _decode(path: Path, shape: Sequence[int], values: tuple[int, int]) -> NDArra
         # A JPEG may be decoded at a half or a quarter of its size, if that is enough.
         file.draft(None, size)
         image = _in_8_bits(path, file, values)
-        ImageOps.exif_transpose(image, in_place=True)
+        if image.info.keys() & _METADATA:
+            ImageOps.exif_transpose(image, in_place=True)
         if image.mode == "P" and "transparency" in image.info:
             image = image.convert("RGBA")
         mode = "L" if channels == 1 else "RGB"
@@ -179,6 +188,14 @@ def _decode(path: Path, shape: Sequence[int], values: tuple[int, int]) -> NDArra
             image = ImageOps.fit(image, size, method=Image.Resampling.BICUBIC)
         array = np.asarray(image, dtype=np.uint8)
     return array[None] if channels == 1 else array.transpose(2, 0, 1)
+
+
+def _has_late_metadata(path: Path) -> bool:
+    """Return whether the end of a PNG file may hold an orientation."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL))
+        end = file.read()
+    return any(kind in end for kind in _LATE)
 
 
 def _is_deep(image: Image.Image) -> bool:
@@ -203,23 +220,27 @@ def _in_8_bits(path: Path, image: Image.Image, values: tuple[int, int]) -> Image
 
 def _deep_values(path: Path, image: Image.Image) -> NDArray[np.int64]:
     """Read the values of a 16-bit image, which Pillow's own conversion would cut off."""
-    if image.format == "PNG" and not image.mode.startswith("I"):
-        from torchvision.io import ImageReadMode, decode_png
-
-        content = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
-        colors = decode_png(content, ImageReadMode.UNCHANGED).permute(1, 2, 0).numpy()
-        image.load()  # the orientation may be in the last bytes
-        return np.asarray(colors[..., :3] if colors.shape[2] > 2 else colors[..., 0], np.int64)
     if not image.mode.startswith("I"):
         high = np.asarray(image.convert("RGB"), dtype=np.int64)
-        if high.max() < _DARK:
-            raise ValueError("colors of 16 bits with values below 16,384 are not supported")
-        return 257 * high
+        opened: Any = _opened(path)
+        with opened as other:
+            other.tile = [tile._replace(args=_swapped(tile.args)) for tile in other.tile]
+            low = np.asarray(other.convert("RGB"), dtype=np.int64)
+        return 256 * high + low
     values: NDArray[np.int64] = np.asarray(image).astype(np.int64)
     if values.min() < 0 or values.max() > 65535:
         raise ValueError("32-bit pixels are not supported")
     white_is_0 = getattr(image, "tag_v2", {}).get(ExifTags.Base.PhotometricInterpretation) == 0
     return 65535 - values if white_is_0 else values
+
+
+def _swapped(mode: Any) -> Any:
+    """Return the arguments of Pillow's decoder for the other byte of each value."""
+    if isinstance(mode, tuple):
+        return (_swapped(mode[0]), *mode[1:])
+    if mode.startswith("LA"):  # Pillow has no such mode
+        raise ValueError("16-bit gray values with transparency are not supported")
+    return mode[:-4] + _OTHER_BYTES[mode[-4:]]
 
 
 def _reason(error: Exception) -> str:

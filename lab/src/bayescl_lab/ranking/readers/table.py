@@ -130,16 +130,16 @@ def _converted(column: pl.Series, options: RankingData, path: Path) -> pl.Series
             return _ratings(column)
         if column.name == "timestamp":
             return times(column, options.date_format, path)
-        return _ids(column, ("",) if options.allow_null_ids else UNKNOWN_WORDS)
+        return _ids(column, allows_missing=options.allow_null_ids)
     except ValueError as error:
         raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
-def _ids(column: pl.Series, missing: Sequence[str]) -> pl.Series:
+def _ids(column: pl.Series, *, allows_missing: bool) -> pl.Series:
     """Convert ids to integers or stripped text, as categories to save memory."""
     text = plain_values(column)
     if text.dtype == pl.Int64:
-        return text.set(text == -1, None) if "-1" in missing else text
+        return text if allows_missing else text.set(text == -1, None)
     text = text.cast(pl.String)
     distinct = text.unique().drop_nulls()
     if (rounded := distinct.filter(distinct.str.contains(_ROUNDED))).len():
@@ -153,7 +153,10 @@ def _ids(column: pl.Series, missing: Sequence[str]) -> pl.Series:
             f"{_LONGEST:,}: choose a column of ids"
         )
     # NumPy drops NUL from the end of an id.
-    invalid = distinct.is_in(list(missing)) | distinct.str.ends_with("\0")
+    invalid = (distinct == "") | distinct.str.ends_with("\0")
+    if not allows_missing:
+        # Dashes may be a line below the header.
+        invalid |= distinct.is_in(UNKNOWN_WORDS) | distinct.str.contains(r"^[-.]+$")
     if invalid.any():
         text = text.set(text.is_in(distinct.filter(invalid).implode()), None)
     return text.cast(pl.Categorical)
@@ -178,7 +181,8 @@ def common_ids(columns: Sequence[pl.Series]) -> list[pl.Series]:
     """
     if all(column.dtype == pl.Int64 for column in columns):
         return list(columns)
-    texts = [column.cast(pl.String) for column in columns]
-    numbers = [whole_numbers(text) for text in texts]
+    numbers = [whole_numbers(column) for column in columns]
     whole = [column for column in numbers if column is not None]
-    return whole if len(whole) == len(texts) else [text.cast(pl.Categorical) for text in texts]
+    if len(whole) == len(columns):
+        return whole
+    return [column.cast(pl.String).cast(pl.Categorical) for column in columns]

@@ -16,12 +16,14 @@ Regular expressions bring dates to one form, which Polars parses.
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import polars as pl
 
 from bayescl_lab._tables import plain_values
 
 _ORDERS = {"dmy": "%d-%m-%Y", "mdy": "%m-%d-%Y"}
+_USUAL = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f")
 _ONE_FORM = (  # 2024-5-1 13:05:00.25+0900
     (r"^([0-9]{1,4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,4})", "${1}-${2}-${3}"),
     (r"^([0-9-]+)$", "${1} 0:00"),
@@ -32,8 +34,13 @@ _ONE_FORM = (  # 2024-5-1 13:05:00.25+0900
     (r" *(?:Z|UTC|GMT|([+-][0-9]{2}):?([0-9]{2}))?$", "${1}${2}"),
     (r"(:[0-9.]+(?: [AaPp]m)?)$", "${1}+0000"),
 )
-_UNITS = {"seconds": (1e8, 1e11), "milliseconds": (1e11, 1e14), "microseconds": (1e14, 1e17)}
-"""Epochs from 1973 to 5138 in each unit. Larger numbers are nanoseconds."""
+_UNITS = {
+    "seconds": (1e8, 1e11),
+    "milliseconds": (1e11, 1e14),
+    "microseconds": (1e14, 1e17),
+    "nanoseconds": (1e17, float("inf")),
+}
+"""Epochs from 1973 to 5138 in each unit."""
 
 
 def times(column: pl.Series, date_format: str | None, where: object) -> pl.Series:
@@ -76,28 +83,27 @@ def _checked(numbers: pl.Series, where: object) -> pl.Series:
 
     Raises ``ValueError`` on several units, and on dates without separators that do not sort.
     """
-    units = {unit: numbers.filter(numbers.is_between(*ends)) for unit, ends in _UNITS.items()}
-    units["nanoseconds"] = numbers.filter(numbers > _UNITS["microseconds"][1])
-    found = [f"{values[0]} ({unit})" for unit, values in units.items() if len(values)]
-    if len(found) > 1:
-        raise ValueError(
-            f"{where} has times in different units, such as {' and '.join(found[:2])}: use one unit"
-        )
-    if (
-        numbers.dtype == pl.Int64
-        and len(numbers)
-        and numbers.is_between(1_01_1900, 31_12_2100).all()
-    ):
+    low: Any = numbers.min()
+    high: Any = numbers.max()
+    if numbers.dtype == pl.Int64 and low and 1_01_1900 <= low <= high <= 31_12_2100:
         text = numbers.cast(pl.String).str.zfill(8)
         if any(not _read(text, form).has_nulls() for form in ("%d%m%Y", "%m%d%Y")):
             raise ValueError(
                 f"{where} has times such as {text[0]}, which look like dates: name the order with "
                 "--date-format dmy or --date-format mdy"
             )
+    if low is None or any(begin <= low <= high < end for begin, end in _UNITS.values()):
+        return numbers
+    units = {unit: numbers.filter(numbers.is_between(*ends)) for unit, ends in _UNITS.items()}
+    found = [f"{values[0]} ({unit})" for unit, values in units.items() if len(values)]
+    if len(found) > 1:
+        raise ValueError(
+            f"{where} has times in different units, such as {' and '.join(found[:2])}: use one unit"
+        )
     positive = numbers > 0
-    if found and (~positive | (numbers >= 1e8)).all():
-        numbers = numbers.set(~positive, None)
-    return numbers
+    return (
+        numbers.set(~positive, None) if found and (~positive | (numbers >= 1e8)).all() else numbers
+    )
 
 
 def _digits_padded(text: pl.Series, pattern: str) -> pl.Series:
@@ -111,6 +117,11 @@ def _digits_padded(text: pl.Series, pattern: str) -> pl.Series:
 
 def _dates(text: pl.Series, order: str | None, where: object) -> pl.Series:
     """Parse dates; null if invalid."""
+    for pattern in _USUAL:  # of databases and programs: no need for another form
+        if not _read(text.head(1), pattern).has_nulls():
+            moments = _read(text, pattern)
+            if moments.null_count() == text.null_count():
+                return moments
     one_form = text
     for pattern, form in _ONE_FORM:
         one_form = one_form.str.replace(pattern, form)
