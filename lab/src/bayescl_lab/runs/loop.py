@@ -195,8 +195,8 @@ class Journal(pl.Callback):
             mean = trainer.strategy.reduce(mean.to(trainer.strategy.root_device), reduce_op="mean")
         loss = float(mean)
         weights = torch.stack([weight.isfinite().all() for weight in pl_module.parameters()])
+        what = "weights became infinite or NaN" if math.isfinite(loss) else f"loss became {loss}"
         if not (math.isfinite(loss) and bool(weights.all())):
-            what = f"loss became {loss}" if not math.isfinite(loss) else "weights became infinite"
             raise ValueError(f"the {what} in epoch {epoch}: lower the learning rate")
         # Read the time after the loss: the device has then finished all steps.
         seconds = time.perf_counter() - self._since
