@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from bayescl_lab._fields import Count, CountOr0, Words, at_least
+from bayescl_lab._fields import Count, CountOr0, Words, at_least, check_choice
 from bayescl_lab.cli._console import Bar, print_guesses, say
 from bayescl_lab.cli._options import FLAT, RUNTIME_OPTIONS, Options, RunOptions, Workers
 from reproduction.image_tables import TableRequest
@@ -121,9 +121,11 @@ def simulate(
     """
     from bayescl_lab.runs.folder import check_writable, write_json
     from bayescl_lab.runs.provenance import provenance
-    from reproduction.experiments import chosen, write
+    from reproduction.experiments import EXPERIMENTS, write
 
-    experiments = chosen(names)
+    for name in names:
+        check_choice("experiment", name, tuple(EXPERIMENTS))
+    experiments = [EXPERIMENTS[name] for name in dict.fromkeys(names or EXPERIMENTS)]
     check_writable(out)
     with Bar(len(experiments), *_COLUMNS) as bar:
         for number, experiment in enumerate(experiments):

@@ -12,16 +12,16 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from bayescl.diagnostics import Diagnosis, diagnose, score_candidates
 from bayescl.estimation import label_free_alpha
 from bayescl.losses import BayesianContrastiveLoss
-from bayescl_lab._figures import NEUTRAL, legend_under, panels
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.items.simclr import SimCLR
@@ -31,6 +31,7 @@ from bayescl_lab.runs.images.image_run import ImageRun
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.provenance import provenance
+from reproduction.experiments import SCHEMA, Row, draw
 from reproduction.process import (
     Settings,
     independent_pair_auc,
@@ -38,9 +39,6 @@ from reproduction.process import (
     observe,
     over_draws,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ALPHAS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 PRIORS = (0.05, 0.1, 0.3)
@@ -57,15 +55,14 @@ BASE = ImageSettings(
     device="cpu",
 )
 SHOWN_PRIOR = 0.1
-_ON_THE_PROCESS = (
-    ("alpha_model", "with labels, model reading", "#0072B2", "o"),
-    ("alpha_authors", "with labels, the AUC itself", "#CC79A7", "s"),
-    ("free_alpha", "without labels, model reading", "#E69F00", "^"),
-)
-_ON_DIGITS = (
-    ("auc", "all labels", "#0072B2", "o"),
-    ("free_auc", "without labels (views)", "#E69F00", "^"),
-)
+CURVES = {
+    "alpha_model": "with labels, AUC inverted (.model)",
+    "alpha_authors": "with labels, the AUC itself (.authors)",
+    "free_alpha": "without labels, AUC inverted",
+    "auc": "AUC with labels",
+    "free_auc": "AUC without labels, of views",
+}
+"""Titles of the curves of the figure, by column of the tables."""
 
 
 def process_study(*, draws: int, anchors: int) -> pl.DataFrame:
@@ -77,8 +74,9 @@ def process_study(*, draws: int, anchors: int) -> pl.DataFrame:
     records: list[dict[str, Any]] = []
     for tau_plus, alpha in product(PRIORS, ALPHAS):
         settings = replace(base, alpha=alpha, tau_plus=tau_plus)
-        draw = partial(_process_draw, settings)
-        drawn = over_draws(draw, settings, 0, "estimation", alpha, tau_plus)
+        drawn = over_draws(
+            partial(_process_draw, settings), settings, 0, "estimation", alpha, tau_plus
+        )
         own = {"alpha": alpha, "tau_plus": tau_plus, "closed_form_auc": independent_pair_auc(alpha)}
         records.append({**own, **_summarized(drawn, error_of_mean=True)})
     return pl.DataFrame(records).with_columns(pl.col(pl.Float64).round_sig_figs(6))
@@ -207,30 +205,22 @@ def _summarized(rows: Sequence[dict[str, float]], *, error_of_mean: bool = False
 
 
 def estimation_figure(process: pl.DataFrame, digits: pl.DataFrame) -> Figure:
-    """Draw estimated against true alpha on the process, and AUCs over the epochs on digits."""
-    figure, (left, right) = panels(1, 2, width=10.5, height=5.0)
-    shown = process.filter(tau_plus=SHOWN_PRIOR)
-    left.plot(shown["alpha"], shown["alpha"], color=NEUTRAL, lw=0.9, ls=":")
-    for column, label, color, marker in _ON_THE_PROCESS:
-        style: Any = {"color": color, "marker": marker, "label": label, "ms": 5, "capsize": 2}
-        left.errorbar(shown["alpha"], shown[column], 2 * shown[f"{column}_error"], **style)
-    left.set_xlabel("alpha of the process")
-    left.set_ylabel("alpha estimated")
-    left.set_title(f"generative process, tau_plus {SHOWN_PRIOR}")
-    for variant, title, line in (("InfoNCE", "InfoNCE", ":"), ("fixed", "Bayesian", "-")):
-        rows = digits.filter(variant=variant)
-        for column, label, color, marker in _ON_DIGITS:
-            style = {"color": color, "marker": marker, "ls": line, "ms": 5, "capsize": 2}
-            spread = rows[f"{column}_spread"]
-            label = f"{label}, {title}"
-            right.errorbar(rows["epoch"], rows[column], spread, label=label, **style)
-    right.axhline(5 / 6, color=NEUTRAL, lw=0.9, ls=":", label="5/6, the model's largest AUC")
-    right.set_xlabel("epoch")
-    right.set_ylabel("AUC")
-    right.set_title("digits, training split")
-    legend_under(left, columns=1, size=8.5, distance=0.13)
-    legend_under(right, columns=2, size=8.5, distance=0.13)
-    return figure
+    """Plot estimates against alpha on the process, and AUCs against the epoch on digits."""
+    rows = list[Row]()
+    for record in process.filter(tau_plus=SHOWN_PRIOR).rows(named=True):
+        for name in ("alpha_model", "alpha_authors", "free_alpha"):
+            y, error = record[name], 2 * record[f"{name}_error"]
+            rows.append(("alpha", CURVES[name], record["alpha"], y, y - error, y + error, error))
+    for record in digits.rows(named=True):
+        x, loss = record["epoch"], "InfoNCE" if record["variant"] == "InfoNCE" else "Bayesian"
+        for name in ("auc", "free_auc"):
+            y, error = record[name], record[f"{name}_spread"]
+            curve = f"{CURVES[name]}, {loss}"
+            rows.append(("epoch", curve, x, y, y - error, y + error, error))
+        rows.append(("epoch", "largest", x, 5 / 6, None, None, None))
+    table = pl.DataFrame(rows, SCHEMA, orient="row")
+    band = "two standard errors (process), standard deviation over seeds (digits)"
+    return draw(table, "Estimates on the process, and on digits during training", "estimate", band)
 
 
 def study(out: Path, *, draws: int, anchors: int, seeds: int, epochs: int) -> None:

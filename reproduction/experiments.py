@@ -24,12 +24,12 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from bayescl import functional as F
-from bayescl_lab._fields import check_choice
 from bayescl_lab._figures import FALSE_COLOR, LEVELS, NEUTRAL, TRUE_COLOR, panels
 from bayescl_lab._files import save_figure, write_atomically
-from reproduction.estimators import SUPERVISED, estimates
 from reproduction.process import (
+    SUPERVISED,
     Settings,
+    estimates,
     independent_pair_auc,
     levels_of,
     mean_and_error,
@@ -78,6 +78,9 @@ LOOKS = {
     "given_auc": Look(FALSE_COLOR, "--", "s", r"given the AUC for $\alpha$"),
     "measured": Look(TRUE_COLOR, "none", "o", "measured"),
     "closed_form": Look("#000000", "-", "", r"$1/2 + (2\alpha - 1)/3$"),
+    "bound": Look(FALSE_COLOR, "-", "", "bound as printed"),
+    "corrected_bound": Look(NEUTRAL, "--", "", "bound with the proof corrected"),
+    "largest": Look(NEUTRAL, "--", "", "largest AUC of the model, 5/6"),
 }
 LABELS = {
     "alpha": r"encoder's quality $\alpha$",
@@ -89,6 +92,7 @@ LABELS = {
     "concentration": "concentration of the hard estimator",
     "level": r"CDF of unlabeled candidates $\Phi_{UN}$",
     "score": "score $x$",
+    "epoch": "epoch",
 }
 LOGARITHMIC = {"candidates": 2, "anchors": 10}
 
@@ -108,18 +112,19 @@ class Experiment:
         name: Name on the command line and of the files.
         summary: Title of the figure.
         y: Label of the y axes.
-        measure: Function that returns the rows of one point, given the seed.
+        measure: Function that returns the rows at some settings, given the seed and the parameter
+            that is swept.
         x: A key of :data:`LABELS`. Default: the name of each panel.
-        points: Function that returns the points. Default: the settings.
+        swept: Parameters to sweep in turn.
         is_error: Whether curves are errors, on logarithmic axes.
     """
 
     name: str
     summary: str
     y: str
-    measure: Callable[[Any, int], list[Row]]
+    measure: Callable[[Settings, int, str], list[Row]]
     x: str = ""
-    points: Callable[[Settings], Sequence[Any]] = lambda settings: [settings]
+    swept: Sequence[str] = ()
     is_error: bool = False
 
     def run(
@@ -129,47 +134,58 @@ class Experiment:
 
         ``tick`` is called with the finished share after each point.
         """
-        points, rows = self.points(settings), list[Row]()
-        for number, point in enumerate(points, start=1):
-            rows += self.measure(point, seed)
+        points, rows = points_of(settings, self.swept) or [("", settings)], list[Row]()
+        for number, (parameter, point) in enumerate(points, start=1):
+            rows += self.measure(point, seed, parameter)
             tick(number / len(points))
         table = pl.DataFrame(rows, SCHEMA, orient="row")
         # Six digits are enough for figures, and hide effects of summation order.
         return table.with_columns(pl.col(pl.Float64).round_sig_figs(6))
 
     def draw(self, table: pl.DataFrame) -> Figure:
-        """Draw the table."""
-        parts = table.partition_by("panel", maintain_order=True)
-        columns = 3 if len(parts) > 4 else min(2, len(parts))
-        rows = -(-len(parts) // columns)
-        size = {"width": max(4.0 * columns, 5.5), "height": 3.2 * rows + 1.1}
+        """Plot the experiment's table."""
         title = self.summary[0].upper() + self.summary[1:]
-        figure, axes = panels(rows, columns, title=title, **size)
-        for axis, part in zip(axes, parts, strict=True):
-            panel = part["panel"][0]
-            for number, line in enumerate(part.partition_by("curve", maintain_order=True)):
-                name = line["curve"][0]
-                other = Look(LEVELS[number % 4], ("-", "--", "-.", ":")[number % 4], "", name)
-                look = LOOKS.get(name, other)
-                style: Any = {"ls": look.line, "marker": look.marker, "ms": 4, "label": look.title}
-                axis.plot(line["x"], line["y"], color=look.color, lw=1.6, **style)
-                if line["y_error"].null_count() == 0:
-                    ends = line["y_low"], line["y_high"]
-                    axis.fill_between(line["x"], *ends, color=look.color, alpha=0.18, lw=0)
-            axis.set(xlabel=LABELS[self.x or panel], ylabel=self.y)
-            if panel not in LABELS:
-                axis.set_title(panel)
-            if panel in LOGARITHMIC:
-                axis.set_xscale("log", base=LOGARITHMIC[panel])
-            if self.is_error:
-                axis.set_yscale("log")
-        has_draws = table["y_error"].null_count() < len(table)
-        note = "line: mean of the draws; band: their 5 % to 95 % quantiles" if has_draws else ""
-        lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
-        place: Any = {"loc": "outside lower center", "ncols": 2 if columns < 3 else 4}
-        place |= {"title": note or None, "title_fontsize": 9, "frameon": False}
-        figure.legend(handles=[*lines.values()], **place)
-        return figure
+        band = "5 % to 95 % quantiles of the draws"
+        return draw(table, title, self.y, band, x=self.x, is_error=self.is_error)
+
+
+def draw(
+    table: pl.DataFrame, title: str, y: str, band: str, *, x: str = "", is_error: bool = False
+) -> Figure:
+    """Plot a table: a panel for each ``panel``, and in it a line for each ``curve``.
+
+    ``x`` is a key of :data:`LABELS`. By default, it is the name of each panel. ``y`` and ``band``
+    describe the lines and the bands around them. Errors have logarithmic axes.
+    """
+    parts = table.partition_by("panel", maintain_order=True)
+    columns = 3 if len(parts) > 4 else min(2, len(parts))
+    rows = -(-len(parts) // columns)
+    size = {"width": max(4.0 * columns, 5.5), "height": 3.2 * rows + 1.1}
+    figure, axes = panels(rows, columns, title=title, **size)
+    for axis, part in zip(axes, parts, strict=True):
+        panel = part["panel"][0]
+        for number, line in enumerate(part.partition_by("curve", maintain_order=True)):
+            name = line["curve"][0]
+            other = Look(LEVELS[number % 4], ("-", "--", "-.", ":")[number % 4], "", name)
+            look = LOOKS.get(name, other)
+            style: Any = {"ls": look.line, "marker": look.marker, "ms": 4, "label": look.title}
+            axis.plot(line["x"], line["y"], color=look.color, lw=1.6, **style)
+            if line["y_low"].null_count() == 0:
+                ends = line["y_low"], line["y_high"]
+                axis.fill_between(line["x"], *ends, color=look.color, alpha=0.18, lw=0)
+        axis.set(xlabel=LABELS[x or panel], ylabel=y)
+        if panel not in LABELS:
+            axis.set_title(panel)
+        if panel in LOGARITHMIC:
+            axis.set_xscale("log", base=LOGARITHMIC[panel])
+        if is_error:
+            axis.set_yscale("log")
+    has_bands = table["y_low"].null_count() < len(table)
+    lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
+    place: Any = {"loc": "outside lower center", "ncols": 2 if columns < 3 else 4}
+    place |= {"title": f"line: mean; band: {band}" if has_bands else None}
+    figure.legend(handles=[*lines.values()], title_fontsize=9, frameon=False, **place)
+    return figure
 
 
 def curve(panel: str, name: str, x: Tensor, y: Tensor) -> list[Row]:
@@ -208,7 +224,7 @@ def densities(*_: object) -> list[Row]:
     return rows
 
 
-def weights(settings: Settings, _seed: int) -> list[Row]:
+def weights(settings: Settings, *_: object) -> list[Row]:
     """Compute importance weights by the CDF of unlabeled candidates, at a fixed alpha or beta."""
     level, rows = torch.linspace(0, 1, 201, dtype=torch.float64), list[Row]()
     for fixed, varied, at in (("alpha", "beta", 0.9), ("beta", "alpha", 0.5)):
@@ -220,7 +236,7 @@ def weights(settings: Settings, _seed: int) -> list[Row]:
     return rows
 
 
-def pair_order(settings: Settings, seed: int) -> list[Row]:
+def pair_order(settings: Settings, seed: int, _: str) -> list[Row]:
     """Measure the AUC of independent pairs at an alpha, and the cost of using it as alpha.
 
     The cost shows in the MSE of the Bayesian estimator (mid-ranks) with the true alpha and with the
@@ -269,30 +285,26 @@ def one_draw(
     }
 
 
-Point = tuple[str, float, Settings]
-"""Swept parameter, its value, and all settings."""
-
-
-def points_of(*parameters: str) -> Callable[[Settings], list[Point]]:
+def points_of(settings: Settings, parameters: Sequence[str]) -> list[tuple[str, Settings]]:
     """Return the points of a sweep over each parameter in turn."""
-
-    def points(settings: Settings) -> list[Point]:
-        pairs = [(parameter, value) for parameter in parameters for value in SWEEPS[parameter]]
-        changes: list[dict[str, Any]] = [{parameter: value} for parameter, value in pairs]
-        return [(*pair, replace(settings, **it)) for pair, it in zip(pairs, changes, strict=True)]
-
-    return points
+    changes: Any = [{name: value} for name in parameters for value in SWEEPS[name]]
+    return [(*change.keys(), replace(settings, **change)) for change in changes]
 
 
 def sweep(
-    point: Point, seed: int, *, figure: str = "mse", names: Sequence[str] = SHOWN
+    settings: Settings,
+    seed: int,
+    parameter: str,
+    *,
+    figure: str = "mse",
+    names: Sequence[str] = SHOWN,
 ) -> list[Row]:
-    """Measure estimators over repeated draws at one point of a sweep.
+    """Measure estimators over repeated draws at one point of a sweep over a parameter.
 
     Raises:
         ValueError: if no anchor of a draw has a true negative.
     """
-    parameter, value, settings = point
+    value = getattr(settings, parameter)
     path = ("sweep", settings.proposal, parameter, value)
     draws = over_draws(partial(one_draw, settings), settings, seed, *path)
     if any(math.isnan(draw["biased"]["mse"]) for draw in draws):
@@ -307,7 +319,7 @@ def sweep(
 
 
 _MSE = "MSE to the supervised mean"
-EXPERIMENTS = (
+_EVERY = (
     Experiment("densities", "densities of scores, normal proposal", "density", densities, "score"),
     Experiment("weights", "importance weights", "importance weight $w$", weights, "level"),
     Experiment(
@@ -316,14 +328,14 @@ EXPERIMENTS = (
         "",
         pair_order,
         "alpha",
-        lambda settings: [replace(settings, alpha=alpha) for alpha in SWEEPS["alpha"]],
+        ["alpha"],
     ),
     Experiment(
         "mse",
         "error of the estimators over six parameters",
         _MSE,
         sweep,
-        points=points_of("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors"),
+        swept=["alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors"],
         is_error=True,
     ),
     Experiment(
@@ -331,29 +343,18 @@ EXPERIMENTS = (
         "mean of the estimators less the supervised mean",
         "mean less supervised mean",
         partial(sweep, figure="bias"),
-        points=points_of("alpha", "candidates"),
+        swept=["alpha", "candidates"],
     ),
     Experiment(
         "hard",
         "how the hard estimator's error explodes",
         _MSE,
         partial(sweep, names=("hard", *SHOWN)),
-        points=points_of("concentration"),
+        swept=["concentration"],
         is_error=True,
     ),
 )
-
-
-def chosen(names: Sequence[str]) -> tuple[Experiment, ...]:
-    """Return the experiments with these names, each once, in this order; all without names.
-
-    Raises:
-        ValueError: if a name is unknown.
-    """
-    known = {experiment.name: experiment for experiment in EXPERIMENTS}
-    for name in names:
-        check_choice("experiment", name, tuple(known))
-    return tuple(known[name] for name in dict.fromkeys(names or known))
+EXPERIMENTS = {experiment.name: experiment for experiment in _EVERY}
 
 
 def write(experiment: Experiment, table: pl.DataFrame, folder: Path) -> None:

@@ -23,7 +23,7 @@ from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.losses import LOSSES, LossSettings, has_hyperparameter
 from bayescl_lab.runs.result import SPREAD, Result
 from bayescl_lab.runs.settings import Device
-from reproduction.printed import Printed
+from reproduction.printed import IMAGES, Printed
 
 Size = Literal["smoke", "paper"]
 """A check in minutes on a CPU, or the paper's settings."""
@@ -62,8 +62,6 @@ class PaperTable:
 
     name: str  # as in "python -m reproduction tables NAME"
     title: str
-    # Values by the words of their row and column.
-    printed: Mapping[Any, Any] = field(default_factory=dict)
     datasets: Sequence[str] = tuple(DATASETS)[1:]
     losses: Sequence[str] = ("info_nce", "debiased", "hard", "bayesian")
     measures: Sequence[str] = ("linear", "few_label_1")
@@ -76,7 +74,6 @@ class PaperTable:
     def rows(self, size: str) -> Iterator[TableRow]:
         """Return the rows of the table at a size."""
         of_size = _DATA["sizes"][size]
-        shown = {name: _at(value, size) for name, value in self.settings.items()}
         datasets = of_size.get("datasets", self.datasets)
         for data, loss in itertools.product(datasets, self.losses):
             about = DATASETS[data]
@@ -88,7 +85,7 @@ class PaperTable:
                 "positive_share": 1.0,  # no teacher
                 **of_size["settings"],
                 **about.get("settings", {}),
-                **shown,
+                **self.settings,
             }
             values = {"temperature": 0.5, "tau_plus": 1 / classes, "concentration": 1.0}
             values |= about["bayesian"]
@@ -103,14 +100,14 @@ class PaperTable:
                     name: value for name, value in every.items() if has_hyperparameter(loss, name)
                 }
                 changes |= {name: value for name, value in change.items() if name not in values}
-                printed = self._printed({data, loss, text}) if size == "paper" else {}
+                printed = IMAGES.get((self.name, data, loss, text), {})
                 settings = ImageSettings(loss=LossSettings(loss, taken), **changes)
                 yield TableRow(keys, printed, settings)
 
     def _variations(self, size: str, classes: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Return further settings of the table, with the title and text of their column."""
         for name, values in self.varied.items():
-            for value in _at(values, size):
+            for value in values[size] if isinstance(values, dict) else values:
                 if name == "batch_size":
                     yield "N", str(2 * value - 2), {name: value}
                 else:
@@ -118,31 +115,6 @@ class PaperTable:
                     yield name, str(one), {name: one}
         if not self.varied:
             yield "", "", {}
-
-    def _printed(self, words: set[str]) -> dict[str, Printed]:
-        """Return the paper's values of a row by measure, given the words in its cells."""
-        found = {}
-        for path, figure in _figures(self.printed):
-            (measure,) = path & {*self.measures} or {"linear"}
-            if path <= {*words, measure}:
-                score, _, note = figure.partition("; ")
-                value, _, spread = score.partition("±")
-                found[measure] = Printed(float(value), float(spread) if spread else None, note)
-        return found
-
-
-def _figures(printed: Any, *path: str) -> Iterator[tuple[set[str], str]]:
-    """Yield values with the words of their rows and columns."""
-    if not isinstance(printed, dict):
-        yield {*path}, str(printed)
-        return
-    for word, inner in printed.items():
-        yield from _figures(inner, *path, str(word))
-
-
-def _at(value: Any, size: str) -> Any:
-    """Return a value that may depend on the size."""
-    return value[size] if isinstance(value, dict) else value
 
 
 @dataclass(frozen=True)

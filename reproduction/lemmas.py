@@ -22,16 +22,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 from jaxtyping import Float
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from bayescl import functional as F
-from bayescl_lab._figures import FALSE_COLOR, LEVELS, NEUTRAL, legend_under, panels
-from reproduction.experiments import SWEEPS, one_draw
+from reproduction.experiments import SCHEMA, Row, draw, one_draw, points_of
 from reproduction.process import (
     Observations,
     Proposal,
@@ -42,9 +43,6 @@ from reproduction.process import (
     observe,
     over_draws,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SEED = 0
 RANKS = ("upper", "mid")
@@ -199,12 +197,11 @@ def lemma_3(settings: Settings) -> list[Record]:
     ]
 
 
-def comparisons(settings: Settings, parameter: str, value: float) -> list[Record]:
-    """Compare the mean squared errors of estimators at one point, paired by draw."""
-    change: Any = {parameter: value}
-    here = replace(settings, **change)
+def comparisons(settings: Settings, parameter: str) -> list[Record]:
+    """Compare the mean squared errors of estimators at one point of a sweep, paired by draw."""
+    value = getattr(settings, parameter)
     path = ("comparison", settings.proposal, parameter, value)
-    draws = over_draws(partial(one_draw, here), here, SEED, *path)
+    draws = over_draws(partial(one_draw, settings), settings, SEED, *path)
     records = []
     for ranks, rival in product(RANKS, ("biased", "debiased")):
         own = f"bayesian_{ranks}"
@@ -235,10 +232,9 @@ def measured(
         *(("lemma_2", partial(lemma_2, point)) for point in points_2),
         *(("lemma_3", partial(lemma_3, point)) for point in points_3),
     ]
-    for proposal, parameter in product(PROPOSALS, SWEPT):
-        here = replace(settings, proposal=proposal)
-        points = (partial(comparisons, here, parameter, value) for value in SWEEPS[parameter])
-        work += [("comparisons", point) for point in points]
+    for proposal in PROPOSALS:
+        points = points_of(replace(settings, proposal=proposal), SWEPT)
+        work += [("comparisons", partial(comparisons, point, name)) for name, point in points]
     records: dict[str, list[Record]] = {name: [] for name, _ in work}
     for number, (name, measure) in enumerate(work, start=1):
         records[name] += measure()
@@ -247,25 +243,17 @@ def measured(
 
 
 def lemma_3_figure(records: list[Record], settings: Settings) -> Figure:
-    """Draw the error with upper ranks below both bounds, by candidates and by prior."""
-    figure, axes = panels(1, 2, width=10.5, height=5.0)
-    fixed = {"candidates": "tau_plus", "tau_plus": "candidates"}
-    upper = [record for record in records if record["ranks"] == "upper"]
-    for axis, (swept, other) in zip(axes, fixed.items(), strict=True):
-        shown = [it for it in upper if it[other] == getattr(settings, other)]
-        for alpha, color in zip(ALPHAS, LEVELS, strict=False):
-            line = sorted((it for it in shown if it["alpha"] == alpha), key=lambda it: it[swept])
-            x = [record[swept] for record in line]
-            errors = [record["error"] for record in line]
-            axis.plot(x, errors, color=color, marker="o", ms=4, label=f"error, alpha = {alpha:g}")
-        for bound, color, style in (
-            ("bound", FALSE_COLOR, "-"),
-            ("corrected_bound", NEUTRAL, "--"),
-        ):
-            bounds = [record[bound] for record in line]
-            axis.plot(x, bounds, color=color, ls=style, label=bound.replace("_", " "))
-        axis.set(yscale="log", xlabel=swept, ylabel="mean |error| of the loss, nats")
-        axis.set_title(f"{other} = {getattr(settings, other):g}")
-        legend_under(axis)
-    axes[0].set_xscale("log", base=2)
-    return figure
+    """Plot the error with upper ranks and both bounds, by candidates and by prior."""
+    rows = list[Row]()
+    for swept, other in (("candidates", "tau_plus"), ("tau_plus", "candidates")):
+        fixed = {"ranks": "upper", other: getattr(settings, other)}
+        shown = [it for it in records if fixed.items() <= it.items()]
+        for record in sorted(shown, key=lambda it: (it["alpha"], it[swept])):
+            name = f"error, alpha = {record['alpha']:g}"
+            rows.append((swept, name, record[swept], record["error"], None, None, None))
+            if record["alpha"] == ALPHAS[-1]:
+                bounds = ("bound", "corrected_bound")
+                rows += [(swept, it, record[swept], record[it], None, None, None) for it in bounds]
+    table = pl.DataFrame(rows, SCHEMA, orient="row")
+    title = "Error of the Bayesian loss, and the bounds of Lemma 3"
+    return draw(table, title, "mean |error| of the loss, nats", "", is_error=True)

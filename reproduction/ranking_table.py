@@ -32,10 +32,9 @@ from bayescl_lab.report.results import (
     scores_table,
     section_markdown,
 )
-from bayescl_lab.report.tables import ReportTable, loss_title, measure_title, score_text
+from bayescl_lab.report.tables import Table, measure_title, score_text
 from bayescl_lab.runs.folder import write_json
-from bayescl_lab.runs.losses import LOSSES, RankingLossSettings
-from bayescl_lab.runs.ranking import baselines
+from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.ranking_run import CRITERION, RankingRun
 from bayescl_lab.runs.ranking.ranking_settings import (
@@ -46,7 +45,7 @@ from bayescl_lab.runs.ranking.ranking_settings import (
     RankingSettings,
 )
 from bayescl_lab.runs.result import Result, Score
-from reproduction.printed import METRICS, MISPRINTS, PAPER, PUBLISHED, Printed
+from reproduction.printed import METRICS, MISPRINTS, PUBLISHED, RANKING, Printed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -217,9 +216,9 @@ def _baselines(
 def printed_value(result: Result, method: str, measure: str) -> Printed | None:
     """Return the paper's value for a method. ``None`` on LightGCN's split."""
     key = (result.data.partition(",")[0], result.encoder, method)
-    if result.data in PUBLISHED or measure not in PAPER.get(key, {}):
+    if result.data in PUBLISHED or measure not in RANKING.get(key, {}):
         return None
-    return Printed(PAPER[key][measure], note=MISPRINTS.get((*key, measure), ""))
+    return Printed(RANKING[key][measure], note=MISPRINTS.get((*key, measure), ""))
 
 
 def cell_title(result: Result) -> str:
@@ -252,20 +251,13 @@ def beside(result: Result, measures: Sequence[str] = METRICS) -> ReportTable:
     return replace(table, records=records, title=about, note=" ".join([table.note, *notes]).strip())
 
 
-def overview(results: Sequence[Result], measure: str) -> ReportTable:
-    """Return the table of one measure of every method, with a row for each cell."""
-    records = []
-    for result in results:
-        record = {"": cell_title(result)}
-        for name in (*LOSSES, *baselines.TITLES):
-            text = ""
-            if name in result.every:
-                text = score_text(Score(result.every[name].scores[measure].mean), measure)
-                if value := printed_value(result, name, measure):
-                    text += f" ({score_text(Score(value.value), measure)})"
-            record[loss_title(name)] = text
-        records.append(record)
-    return ReportTable(records)
+def overview(results: Sequence[Result], measure: str) -> Table:
+    """Return one measure of every method, with a row for each cell, the largest cells first."""
+    title, records = measure_title(measure), []
+    for result in sorted(results, key=lambda result: -len(result.every)):
+        rows = beside(result, [measure]).records[: len(result.every)]
+        records.append({"": cell_title(result), **{row[""]: row[title] for row in rows}})
+    return Table(records)
 
 
 def table_figure(results: Sequence[Result]) -> Figure:

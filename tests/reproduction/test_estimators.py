@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from reproduction.estimators import estimates
-from reproduction.process import Observations, Settings, generator, observe
+from reproduction.process import Observations, Settings, estimates, generator, observe
 
 SETTINGS = Settings(anchors=6, candidates=11, alpha=0.85, tau_plus=0.3, temperature=0.7)
 

@@ -13,9 +13,7 @@ from reproduction.__main__ import PROGRAM
 from reproduction.commands import simulate
 from reproduction.experiments import (
     EXPERIMENTS,
-    chosen,
     one_draw,
-    points_of,
     sweep,
     write,
 )
@@ -32,19 +30,19 @@ def test_every_experiment_leaves_its_files_and_is_named(
     folder = tmp_path / "new" / "folder"
     words = ["simulate", "--anchors", "20", "--draws", "2", "--out", str(folder)]
     assert main(words, PROGRAM) == 0
-    names = [f"{it.name}.{kind}" for it in EXPERIMENTS for kind in ("csv", "png")]
+    names = [f"{it.name}.{kind}" for it in EXPERIMENTS.values() for kind in ("csv", "png")]
     files = [*names, "simulation.json"]
     assert sorted(file.name for file in folder.iterdir()) == sorted(files)
-    text = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+    text = (ROOT / "reproduction" / "README.md").read_text(encoding="utf-8")
     for name in names:
         assert (RESULTS / name).is_file()
-        assert f"reproduction/results/simulation/{name}" in text or name.endswith("csv")
-    assert all(experiment.name in simulate.__doc__ for experiment in EXPERIMENTS)
+        assert f"results/simulation/{name}" in text or name.endswith("csv")
+    assert all(name in simulate.__doc__ for name in EXPERIMENTS)
     assert "mse: error of the estimators" in capsys.readouterr().out
 
 
 def test_the_same_seed_gives_the_same_files_and_another_seed_other_data(tmp_path: Path) -> None:
-    (experiment,), runs = chosen(["pair-order"]), []
+    experiment, runs = EXPERIMENTS["pair-order"], []
     for seed in (3, 3, 4):
         write(experiment, experiment.run(SMALL, seed), tmp_path)
         runs.append([file.read_bytes() for file in sorted(tmp_path.iterdir())])
@@ -54,7 +52,7 @@ def test_the_same_seed_gives_the_same_files_and_another_seed_other_data(tmp_path
 
 @pytest.mark.parametrize("name", ["densities", "weights"])
 def test_the_committed_tables_are_what_the_code_gives(name: str) -> None:
-    (experiment,) = chosen([name])
+    experiment = EXPERIMENTS[name]
     table, committed = experiment.run(Settings(), 0), pl.read_csv(RESULTS / f"{name}.csv")
     assert table.select("panel", "curve", "x", "y").equals(
         committed.select("panel", "curve", "x", "y")
@@ -62,8 +60,7 @@ def test_the_committed_tables_are_what_the_code_gives(name: str) -> None:
 
 
 def test_bayesian_error_is_below_its_rivals_at_the_papers_defaults() -> None:
-    (point,) = (it for it in points_of("alpha")(Settings(draws=6)) if it[1] == 0.9)
-    rows = {row[1]: row for row in sweep(point, 0)}
+    rows = {row[1]: row for row in sweep(Settings(draws=6, alpha=0.9), 0, "alpha")}
     for ours, rival in product(("bayesian_upper", "bayesian_mid"), ("biased", "debiased")):
         (*_, mse, low, high, error), (*_, rival_mse, _, _, rival_error) = rows[ours], rows[rival]
         assert low <= mse <= high
@@ -75,11 +72,11 @@ def test_anchors_without_true_negatives_are_left_out() -> None:
     assert 0 < drawn["biased"]["mse"] < 10
     settings = Settings(candidates=1, tau_plus=0.999, anchors=1, draws=2)
     with pytest.raises(ValueError, match="no anchor has a true negative at concentration = 0"):
-        chosen(["hard"])[0].run(settings, 0)
+        EXPERIMENTS["hard"].run(settings, 0)
 
 
 def test_independent_pairs_have_the_closed_form_auc_not_alpha() -> None:
-    table = chosen(["pair-order"])[0].run(Settings(draws=4, anchors=100), 0)
+    table = EXPERIMENTS["pair-order"].run(Settings(draws=4, anchors=100), 0)
     measured = dict(table.filter(curve="measured").select("x", "y").rows())
     for alpha, auc in measured.items():
         assert abs(auc - independent_pair_auc(alpha)) < 5 * (0.25 / 80_000) ** 0.5

@@ -10,8 +10,7 @@ from scipy import integrate
 
 from bayescl import functional as F
 from reproduction import lemmas
-from reproduction.estimators import estimates
-from reproduction.process import Settings, generator, observe
+from reproduction.process import Settings, estimates, generator, observe
 
 
 def test_lemma_1_the_posterior_is_the_frequency_of_true_negatives() -> None:
@@ -75,7 +74,7 @@ def test_bounds_are_the_integrals_of_their_tails() -> None:
 
 
 def test_the_bayesian_estimator_errs_less_at_the_papers_settings() -> None:
-    verdicts = lemmas.comparisons(Settings(anchors=200, draws=6), "alpha", 0.9)
+    verdicts = lemmas.comparisons(Settings(anchors=200, draws=6, alpha=0.9), "alpha")
     assert [record["verdict"] for record in verdicts] == ["below"] * 4
 
 

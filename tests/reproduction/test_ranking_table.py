@@ -19,7 +19,7 @@ from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.report.results import read_results
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.result import Result
-from reproduction.printed import METRICS, MISPRINTS, PAPER
+from reproduction.printed import METRICS, MISPRINTS, RANKING
 from reproduction.ranking_table import (
     CellPlan,
     RankingRequest,
@@ -30,13 +30,13 @@ from reproduction.ranking_table import (
 )
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "ranking.md"
+PAGE = ROOT / "reproduction" / "README.md"
 RESULTS = ROOT / "reproduction" / "results" / "ranking"
 
 
 def test_the_papers_table_is_whole_and_its_misprint_stands_out():
-    assert len(PAPER) == 5 * 2 * 4
-    for (data, encoder, loss), row in PAPER.items():
+    assert len(RANKING) == 5 * 2 * 4
+    for (data, encoder, loss), row in RANKING.items():
         assert list(row) == list(METRICS)
         for metric, value in row.items():
             # Hits can only grow with k, and NDCG stays near its neighbors; but for the misprint.
@@ -46,7 +46,7 @@ def test_the_papers_table_is_whole_and_its_misprint_stands_out():
         assert row["recall@5"] < row["recall@10"] < row["recall@20"]
         assert row["precision@5"] > row["precision@10"] > row["precision@20"]
     ((*place, metric),) = MISPRINTS
-    row = PAPER[tuple(place)]
+    row = RANKING[tuple(place)]
     assert row[metric] < 0.5 * min(row["ndcg@5"], row["ndcg@20"])
 
 
