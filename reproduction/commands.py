@@ -1,22 +1,27 @@
-"""The commands of ``python -m reproduction``. Import heavy libraries inside the functions."""
+"""The commands of ``python -m reproduction``."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-
 from bayescl_lab._fields import Count, CountOr0, Words, at_least, check_choice
-from bayescl_lab.cli._console import Bar, print_guesses, say
+from bayescl_lab._files import save_figure, write_atomically
+from bayescl_lab.cli._console import print_guesses, say
 from bayescl_lab.cli._options import FLAT, RUNTIME_OPTIONS, Options, RunOptions, Workers
-from reproduction.image_tables import TableRequest
+from bayescl_lab.cli.compare import perform, print_result
+from bayescl_lab.report.results import page_measures
+from bayescl_lab.runs.folder import check_writable, write_json
+from bayescl_lab.runs.provenance import provenance
+from reproduction.estimation import BASE, digits_study, estimation_figure, process_study
+from reproduction.experiments import EXPERIMENTS
+from reproduction.image_tables import TABLES, TableRequest
+from reproduction.lemmas import lemma_3_figure, measured
 from reproduction.process import Settings
-from reproduction.ranking_table import RankingRequest
+from reproduction.ranking_table import RankingRequest, beside, cell_title, collect
 
 PROGRAM = "python -m reproduction"
-_COLUMNS = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
 
 
 def tables(
@@ -41,16 +46,8 @@ def tables(
         workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
             GPU.
     """
-    from bayescl_lab._files import write_atomically
-    from bayescl_lab.cli.compare import perform, print_result
-    from bayescl_lab.runs.folder import check_vacant
-    from reproduction.image_tables import TABLES
-
     folder = run_options.folder(f"{table}-{request.size}")
-    every = request.plans([*TABLES.values()] if table == "all" else [TABLES[table]])
-    plans = [one.plan for one in every]
-    if not run_options.resume:
-        check_vacant(folder)
+    plans = request.plans([*TABLES.values()] if table == "all" else [TABLES[table]])
     runs = sum(len(plan.runs()) for plan in plans)
     say(
         f"up to {runs} runs, {sum(plan.epochs for plan in plans):,} epochs in all",
@@ -58,11 +55,11 @@ def tables(
         stderr=True,
     )
     results = perform("tables", options, plans, folder, run_options, workers, PROGRAM)
-    for one, result in zip(every, results, strict=True):
-        print_result(one.table.title, result, one.beside(result))
-    sections = [one.markdown(result) for one, result in zip(every, results, strict=True)]
+    for plan, result in zip(plans, results, strict=True):
+        print_result(plan.table.title, result, plan.beside(result))
+    sections = [plan.markdown(result) for plan, result in zip(plans, results, strict=True)]
     write_atomically(folder / "table.md", "\n".join(sections))
-    say(f"figures: {folder / 'result.json'}", f"table: {folder / 'table.md'}")
+    say(f"numbers: {folder / 'result.json'}", f"table: {folder / 'table.md'}")
 
 
 def ranking(
@@ -82,19 +79,15 @@ def ranking(
     Args:
         workers: Number of parallel runs, with one thread each. Default: 1.
     """
-    from bayescl_lab.cli.compare import perform, print_result
-    from bayescl_lab.report.results import page_measures
-    from reproduction.ranking_table import beside, cell_title, collect
-
     plans = request.plans()
     folder = run_options.folder(f"ranking-{'-'.join(request.data)}")
     if not run_options.resume:
         for plan in plans:
             print_guesses(next(iter(plan.methods.values())).data)
     collected = folder if request.results is None else Path(request.results)
-    kind = "tables ranking"
-    results = perform(kind, options, plans, folder, run_options, workers or 1, PROGRAM)
+    results = perform("tables ranking", options, plans, folder, run_options, workers or 1, PROGRAM)
     for plan, result in zip(plans, results, strict=True):
+        result = replace(result, data=plan.title or result.data)
         print_result(cell_title(result), result, beside(result, page_measures(result)))
         collect(collected, plan.name, result)
     say(f"table: {collected / 'table.md'}")
@@ -114,30 +107,19 @@ def simulate(
     ignored.
 
     Args:
-        names: Experiments to run: densities, weights, pair-order, mse, means and hard. Default:
+        names: Experiments to run: densities, weights, auc-as-alpha, mse, means and hard. Default:
             all.
         out: Folder for data files and figures. Existing files are replaced.
         seed: Seed of all random numbers. The same seed gives the same files.
     """
-    from bayescl_lab.runs.folder import check_writable, write_json
-    from bayescl_lab.runs.provenance import provenance
-    from reproduction.experiments import EXPERIMENTS, write
-
     for name in names:
         check_choice("experiment", name, tuple(EXPERIMENTS))
     experiments = [EXPERIMENTS[name] for name in dict.fromkeys(names or EXPERIMENTS)]
     check_writable(out)
-    with Bar(len(experiments), *_COLUMNS) as bar:
-        for number, experiment in enumerate(experiments):
-
-            def tick(share: float, name: str = experiment.name, before: int = number) -> None:
-                bar.tell(before + share, name)
-
-            tick(0.0)
-            result = experiment.run(settings, seed, tick)
-            out.mkdir(parents=True, exist_ok=True)
-            write(experiment, result, out)
-            say(f"{experiment.name}: {experiment.summary}")
+    out.mkdir(parents=True, exist_ok=True)
+    for experiment in experiments:
+        experiment.write(experiment.run(settings, seed), out)
+        say(f"{experiment.name}: {experiment.summary}")
     write_json(out / "simulation.json", {**provenance(), "seed": seed, **asdict(settings)})
     say(f"files: {out}")
 
@@ -154,14 +136,8 @@ def lemmas(
     Args:
         out: Folder for lemmas.json and lemma-3.png. Existing files are replaced.
     """
-    from bayescl_lab._files import save_figure
-    from bayescl_lab.runs.folder import check_writable, write_json
-    from bayescl_lab.runs.provenance import provenance
-    from reproduction.lemmas import lemma_3_figure, measured
-
     check_writable(out)
-    with Bar(1, *_COLUMNS) as bar:
-        records = measured(settings, bar.tell)
+    records = measured(settings)
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / "lemmas.json", {**provenance(), **records})
     save_figure(lemma_3_figure(records["lemma_3"], settings), out / "lemma-3.png")
@@ -187,9 +163,13 @@ def estimation(
         seeds: Number of seeds on digits.
         epochs: Number of epochs on digits.
     """
-    from bayescl_lab.runs.folder import check_writable
-    from reproduction.estimation import study
-
     check_writable(out)
-    study(out, draws=draws, anchors=anchors, seeds=seeds, epochs=epochs)
+    base = replace(BASE, epochs=epochs)
+    process = process_study(draws=draws, anchors=anchors)
+    digits = digits_study(range(seeds), base)
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(out / "process.csv", process.write_csv())
+    write_atomically(out / "digits.csv", digits.write_csv())
+    save_figure(estimation_figure(process, digits), out / "estimation.png")
+    write_json(out / "study.json", {**provenance(), "settings": base.as_config()})
     say(f"files: {out}")

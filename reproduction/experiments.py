@@ -1,12 +1,8 @@
-r"""The numerical experiments: measurements, figures and findings.
+r"""The numerical experiments: measurements and figures.
 
 All tables have the same columns, so one function draws every figure: a panel for each ``panel``, in
 it a line for each ``curve``, and ``y`` over ``x``. If ``y`` is a mean over draws, ``y_low`` and
 ``y_high`` enclose nine in ten draws, and ``y_error`` is the standard error.
-
-The parameter alpha mixes the order statistics of *one* pair from the proposal distribution. A
-false and a true negative drawn independently from the two mixtures are not such a pair, so alpha is
-not their AUC (:func:`~reproduction.process.independent_pair_auc`).
 """
 
 from __future__ import annotations
@@ -27,11 +23,9 @@ from bayescl import functional as F
 from bayescl_lab._figures import FALSE_COLOR, LEVELS, NEUTRAL, TRUE_COLOR, panels
 from bayescl_lab._files import save_figure, write_atomically
 from reproduction.process import (
-    SUPERVISED,
     Settings,
     estimates,
     independent_pair_auc,
-    levels_of,
     mean_and_error,
     observe,
     over_draws,
@@ -46,11 +40,14 @@ SWEEPS: dict[str, Sequence[float | int]] = {
     "anchors": (10, 30, 100, 300, 1000, 3000),
     "concentration": (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0),
 }
-"""Swept values by parameter; the other parameters keep their settings."""
+"""Swept values by parameter. The other parameters keep their settings."""
+
+SWEPT = ("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors")
+"""Parameters of the paper's figure."""
 
 ALPHAS = (0.5, 0.7, 0.9, 1.0)
-PAIRS = 20_000
-"""Independent pairs per draw and alpha."""
+MSE = "MSE to the supervised mean"
+"""Label of errors."""
 
 SHOWN = ("biased", "debiased", "bayesian_upper", "bayesian_mid")
 
@@ -76,10 +73,13 @@ LOOKS = {
     "false_negatives": Look(FALSE_COLOR, "--", "", r"false negatives $\phi_{FN}$"),
     "given_alpha": Look(TRUE_COLOR, "-", "o", r"given the true $\alpha$"),
     "given_auc": Look(FALSE_COLOR, "--", "s", r"given the AUC for $\alpha$"),
-    "measured": Look(TRUE_COLOR, "none", "o", "measured"),
-    "closed_form": Look("#000000", "-", "", r"$1/2 + (2\alpha - 1)/3$"),
     "bound": Look(FALSE_COLOR, "-", "", "bound as printed"),
     "corrected_bound": Look(NEUTRAL, "--", "", "bound with the proof corrected"),
+    "alpha_model": Look(TRUE_COLOR, "-", "o", "alpha with labels: AUC inverted (.model)"),
+    "alpha_authors": Look(FALSE_COLOR, "--", "s", "alpha with labels: the AUC (.authors)"),
+    "free_alpha": Look("#009E73", "-.", "^", "alpha without labels"),
+    "auc": Look("#CC79A7", "-", "D", "AUC with labels"),
+    "free_auc": Look("#E69F00", "-", "v", "AUC without labels"),
     "largest": Look(NEUTRAL, "--", "", "largest AUC of the model, 5/6"),
 }
 LABELS = {
@@ -96,12 +96,20 @@ LABELS = {
 }
 LOGARITHMIC = {"candidates": 2, "anchors": 10}
 
-Row = tuple[str, str, float, float, float | None, float | None, float | None]
-"""Values of the columns of a table."""
 
-SCHEMA = {"panel": pl.String, "curve": pl.String} | dict.fromkeys(
-    ("x", "y", "y_low", "y_high", "y_error"), pl.Float64
-)
+class Row(NamedTuple):
+    """A row of a table."""
+
+    panel: str
+    curve: str
+    x: float
+    y: float
+    y_low: float | None = None
+    y_high: float | None = None
+    y_error: float | None = None
+
+
+SCHEMA = {"panel": pl.String, "curve": pl.String} | dict.fromkeys(Row._fields[2:], pl.Float64)
 
 
 @dataclass(frozen=True)
@@ -111,42 +119,39 @@ class Experiment:
     Args:
         name: Name on the command line and of the files.
         summary: Title of the figure.
-        y: Label of the y axes.
         measure: Function that returns the rows at some settings, given the seed and the parameter
             that is swept.
-        x: A key of :data:`LABELS`. Default: the name of each panel.
         swept: Parameters to sweep in turn.
-        is_error: Whether curves are errors, on logarithmic axes.
+        y: Label of the y axes. Errors have logarithmic axes.
+        x: A key of :data:`LABELS`. Default: the name of each panel.
     """
 
     name: str
     summary: str
-    y: str
     measure: Callable[[Settings, int, str], list[Row]]
-    x: str = ""
     swept: Sequence[str] = ()
-    is_error: bool = False
+    y: str = MSE
+    x: str = ""
 
-    def run(
-        self, settings: Settings, seed: int, tick: Callable[[float], None] = lambda _: None
-    ) -> pl.DataFrame:
-        """Measure every point, and join the tables.
-
-        ``tick`` is called with the finished share after each point.
-        """
-        points, rows = points_of(settings, self.swept) or [("", settings)], list[Row]()
-        for number, (parameter, point) in enumerate(points, start=1):
+    def run(self, settings: Settings, seed: int) -> pl.DataFrame:
+        """Measure every point, and join the tables."""
+        rows = list[Row]()
+        for parameter, point in points_of(settings, self.swept) or [("", settings)]:
             rows += self.measure(point, seed, parameter)
-            tick(number / len(points))
         table = pl.DataFrame(rows, SCHEMA, orient="row")
         # Six digits are enough for figures, and hide effects of summation order.
         return table.with_columns(pl.col(pl.Float64).round_sig_figs(6))
+
+    def write(self, table: pl.DataFrame, folder: Path) -> None:
+        """Write the table as CSV and its figure as PNG."""
+        write_atomically(folder / f"{self.name}.csv", table.write_csv())
+        save_figure(self.draw(table), folder / f"{self.name}.png")
 
     def draw(self, table: pl.DataFrame) -> Figure:
         """Plot the experiment's table."""
         title = self.summary[0].upper() + self.summary[1:]
         band = "5 % to 95 % quantiles of the draws"
-        return draw(table, title, self.y, band, x=self.x, is_error=self.is_error)
+        return draw(table, title, self.y, band, x=self.x, is_error=self.y == MSE)
 
 
 def draw(
@@ -190,21 +195,20 @@ def draw(
 
 def curve(panel: str, name: str, x: Tensor, y: Tensor) -> list[Row]:
     """Return the rows of a curve in closed form."""
-    points = zip(x.tolist(), y.tolist(), strict=True)
-    return [(panel, name, at, value, None, None, None) for at, value in points]
+    return [Row(panel, name, *point) for point in zip(x.tolist(), y.tolist(), strict=True)]
 
 
 def summarized(panel: str, name: str, x: float, draws: Sequence[float]) -> Row:
     """Return the mean of some draws, a band that holds nine in ten, and the standard error.
 
     Example:
-        >>> summarized("alpha", "biased", 0.9, [1.0, 2.0, 3.0])
-        ('alpha', 'biased', 0.9, 2.0, 1.1, 2.9, 0.5773502691896258)
+        >>> summarized("alpha", "biased", 0.9, [1.0, 2.0, 3.0])[3:6]
+        (2.0, 1.1, 2.9)
     """
     values = torch.tensor(draws, dtype=torch.float64)
     low, high = torch.quantile(values, values.new_tensor([0.05, 0.95])).tolist()
     mean, error = mean_and_error(values)
-    return panel, name, x, float(mean), low, high, float(error)
+    return Row(panel, name, x, float(mean), low, high, float(error))
 
 
 def densities(*_: object) -> list[Row]:
@@ -236,29 +240,18 @@ def weights(settings: Settings, *_: object) -> list[Row]:
     return rows
 
 
-def pair_order(settings: Settings, seed: int, _: str) -> list[Row]:
-    """Measure the AUC of independent pairs at an alpha, and the cost of using it as alpha.
+def auc_as_alpha(settings: Settings, seed: int, parameter: str) -> list[Row]:
+    """Measure the cost of using the AUC as alpha.
 
-    The cost shows in the MSE of the Bayesian estimator (mid-ranks) with the true alpha and with the
-    AUC as alpha, on the same draws.
+    The MSE of the Bayesian estimator (mid-ranks) is measured with the true alpha and with the AUC,
+    on the same draws.
     """
-    alpha, auc = settings.alpha, independent_pair_auc(settings.alpha)
-    labels = torch.tensor([[True, False]]).repeat(1, PAIRS)
-    panel = "AUC of independent pairs"
-
-    def measured_auc(source: torch.Generator) -> float:
-        level = levels_of(labels, alpha=alpha, generator=source)
-        negative, positive = level.view(-1, 2).unbind(dim=1)
-        return float((positive > negative).double().mean())
-
-    measured = over_draws(measured_auc, settings, seed, "pairs", alpha)
-    rows: list[Row] = [(panel, "closed_form", alpha, auc, None, None, None)]
-    rows.append(summarized(panel, "measured", alpha, measured))
-    for name, assumed in (("given_alpha", alpha), ("given_auc", auc)):
+    alpha, rows = settings.alpha, list[Row]()
+    for name, assumed in (("given_alpha", alpha), ("given_auc", independent_pair_auc(alpha))):
         draw = partial(one_draw, settings, assumed=assumed)
-        errors = over_draws(draw, settings, seed, "assumed", alpha)
-        errors_of = [one["bayesian_mid"]["mse"] for one in errors]
-        rows.append(summarized("MSE of the Bayesian estimator", name, alpha, errors_of))
+        draws = over_draws(draw, settings, seed, "assumed", alpha)
+        errors = [one["bayesian_mid"]["mse"] for one in draws]
+        rows.append(summarized(parameter, name, alpha, errors))
     return rows
 
 
@@ -273,7 +266,7 @@ def one_draw(
     believed = settings if assumed is None else replace(settings, alpha=assumed)
     chunks = [estimates(chunk, believed) for chunk in observe(settings, source)]
     values = {name: torch.cat([chunk[name] for chunk in chunks]) for name in chunks[0]}
-    supervised = values.pop(SUPERVISED)
+    supervised = values.pop("supervised")
     known = ~supervised.isnan()
     mean = float(supervised[known].mean())
     return {
@@ -318,46 +311,23 @@ def sweep(
     ]
 
 
-_MSE = "MSE to the supervised mean"
 _EVERY = (
-    Experiment("densities", "densities of scores, normal proposal", "density", densities, "score"),
-    Experiment("weights", "importance weights", "importance weight $w$", weights, "level"),
-    Experiment(
-        "pair-order",
-        "alpha against the AUC of independent pairs",
-        "",
-        pair_order,
-        "alpha",
-        ["alpha"],
-    ),
-    Experiment(
-        "mse",
-        "error of the estimators over six parameters",
-        _MSE,
-        sweep,
-        swept=["alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors"],
-        is_error=True,
-    ),
+    Experiment("densities", "densities of normal scores", densities, y="density", x="score"),
+    Experiment("weights", "importance weights", weights, y="importance weight $w$", x="level"),
+    Experiment("auc-as-alpha", "Bayesian estimator with the AUC as alpha", auc_as_alpha, ["alpha"]),
+    Experiment("mse", "error of the estimators over six parameters", sweep, SWEPT),
     Experiment(
         "means",
         "mean of the estimators less the supervised mean",
-        "mean less supervised mean",
         partial(sweep, figure="bias"),
-        swept=["alpha", "candidates"],
+        ["alpha", "candidates"],
+        "mean less supervised mean",
     ),
     Experiment(
         "hard",
-        "how the hard estimator's error explodes",
-        _MSE,
+        "error of the hard estimator",
         partial(sweep, names=("hard", *SHOWN)),
-        swept=["concentration"],
-        is_error=True,
+        ["concentration"],
     ),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _EVERY}
-
-
-def write(experiment: Experiment, table: pl.DataFrame, folder: Path) -> None:
-    """Write an experiment's table as CSV and its figure as PNG."""
-    write_atomically(folder / f"{experiment.name}.csv", table.write_csv())
-    save_figure(experiment.draw(table), folder / f"{experiment.name}.png")

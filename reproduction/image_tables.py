@@ -17,6 +17,7 @@ import yaml
 
 from bayescl_lab._fields import Count, Words, check_choice
 from bayescl_lab.compare.images import ImagePlan
+from bayescl_lab.compare.plan import with_values
 from bayescl_lab.report.results import section_markdown
 from bayescl_lab.report.tables import ReportTable, counted, measure_title, score_text
 from bayescl_lab.runs.images.image_settings import ImageSettings
@@ -24,9 +25,6 @@ from bayescl_lab.runs.losses import LOSSES, LossSettings, has_hyperparameter
 from bayescl_lab.runs.result import SPREAD, Result
 from bayescl_lab.runs.settings import Device
 from reproduction.printed import IMAGES, Printed
-
-Size = Literal["smoke", "paper"]
-"""A check in minutes on a CPU, or the paper's settings."""
 
 _DATA = yaml.safe_load(files(__package__).joinpath("image_tables.yaml").read_text(encoding="utf-8"))
 DATASETS: Mapping[str, Mapping[str, Any]] = _DATA["datasets"]
@@ -78,31 +76,24 @@ class PaperTable:
         for data, loss in itertools.product(datasets, self.losses):
             about = DATASETS[data]
             classes = 2 if self.two_classes else about["classes"]
-            changes: dict[str, Any] = {
-                "data": data,
-                "classes": about["two_classes"] if self.two_classes else None,
-                "batch_size": 256,
-                "positive_share": 1.0,  # no teacher
-                **of_size["settings"],
-                **about.get("settings", {}),
-                **self.settings,
-            }
+            shared: Any = {**of_size["settings"], **about.get("settings", {}), **self.settings}
+            two_classes = about["two_classes"] if self.two_classes else None
+            base = ImageSettings(
+                loss=LossSettings(loss), teacher="none", data=data, classes=two_classes, **shared
+            )
             values = {"temperature": 0.5, "tau_plus": 1 / classes, "concentration": 1.0}
-            values |= about["bayesian"]
-            if self.two_classes:
-                values |= {"alpha": 0.9, "beta": 0.5}
+            values |= {"alpha": 0.9, "beta": 0.5} if self.two_classes else about["bayesian"]
             for key, text, change in self._variations(size, classes):
                 keys = {"data set": about["title"]}
                 keys |= {"loss": LOSSES[loss].title} if len(self.losses) > 1 else {}
                 keys |= {key: text} if key else {}
-                every = {**values, **change}
-                taken = {
-                    name: value for name, value in every.items() if has_hyperparameter(loss, name)
+                own = {"batch_size": 256} | {
+                    name: value
+                    for name, value in {**values, **change}.items()
+                    if name == "batch_size" or has_hyperparameter(loss, name)
                 }
-                changes |= {name: value for name, value in change.items() if name not in values}
                 printed = IMAGES.get((self.name, data, loss, text), {})
-                settings = ImageSettings(loss=LossSettings(loss, taken), **changes)
-                yield TableRow(keys, printed, settings)
+                yield TableRow(keys, printed, with_values(base, own))
 
     def _variations(self, size: str, classes: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Return further settings of the table, with the title and text of their column."""
@@ -118,12 +109,11 @@ class PaperTable:
 
 
 @dataclass(frozen=True)
-class TablePlan:
-    """Requested part of a table: its rows by name, and the plan of their runs."""
+class TablePlan(ImagePlan):
+    """Plan of the requested part of a table, with its rows by name."""
 
-    table: PaperTable
-    rows: Mapping[str, TableRow]
-    plan: ImagePlan
+    table: PaperTable = field(kw_only=True)
+    rows: Mapping[str, TableRow] = field(kw_only=True)
 
     def beside(self, result: Result) -> ReportTable:
         """Return the table of a finished result, with the paper's values in parentheses."""
@@ -141,7 +131,7 @@ class TablePlan:
                     text = ours.printed[measure].beside(text, "g", notes)
                 record[title] = text
             records.append(record)
-        what = "Seconds per epoch" if self.table.is_timed else "Accuracy in percent"
+        what = "Seconds per epoch" if self.is_timed else "Accuracy in percent"
         about = f"{what}, mean ± {SPREAD} ({counted(result.seeds, 'seed')})."
         if any(row.printed for row in self.rows.values()):
             about += " In parentheses: the paper's value, if it can be compared."
@@ -170,7 +160,7 @@ class TableRequest:
             and without "cpu".
     """
 
-    size: Size = "smoke"
+    size: Literal["smoke", "paper"] = "smoke"
     datasets: Words = ()
     seeds: Count | None = None
     epochs: Count | None = None
@@ -209,23 +199,22 @@ class TableRequest:
             for row in every
             if row.settings.data in (self.datasets or [row.settings.data])
         }
-        plan = ImagePlan(
+        size, is_paper = _DATA["sizes"][self.size], self.size == "paper"
+        left_out = f"{self.epochs} epochs: the paper's values are left out."
+        return TablePlan(
             {name: row.settings for name, row in rows.items()},
-            range(self.seeds or _DATA["sizes"][self.size]["seeds"]),
+            range(self.seeds or size["seeds"]),
             name=table.name,
             measures=[measure for measure in table.measures if measure != SECONDS],
             is_timed=table.is_timed,
-            remarks=self._remarks(table, is_own=is_own),
+            remarks=[
+                size["protocol"],
+                *([left_out] if is_paper and not is_own else ()),
+                *(*table.remarks, *(_DATA["unstated"] if is_paper else ())),
+            ],
+            table=table,
+            rows=rows,
         )
-        return TablePlan(table, rows, plan)
-
-    def _remarks(self, table: PaperTable, *, is_own: bool) -> list[str]:
-        """Return remarks for the reader."""
-        remarks = [_DATA["sizes"][self.size]["protocol"]]
-        if self.size == "paper" and not is_own:
-            remarks.append(f"{self.epochs} epochs: the paper's values are left out.")
-        remarks += [*table.remarks, *(_DATA["unstated"] if self.size == "paper" else ())]
-        return remarks
 
 
 TABLES = {name: PaperTable(name, **row) for name, row in _DATA["tables"].items()}

@@ -32,7 +32,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from bayescl import functional as F
-from reproduction.experiments import SCHEMA, Row, draw, one_draw, points_of
+from reproduction.experiments import SCHEMA, SWEPT, Row, draw, one_draw, points_of
 from reproduction.process import (
     Observations,
     Proposal,
@@ -54,7 +54,6 @@ COUNTS = (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 ALPHAS = (0.5, 0.9, 1.0)
 PRIORS = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 PROPOSALS: tuple[Proposal, ...] = ("slide", "script")
-SWEPT = ("alpha", "candidates", "tau_plus", "gamma", "temperature", "anchors")
 CLEAR = 2
 """Standard errors from which a difference of errors counts."""
 NODES = 96
@@ -131,9 +130,8 @@ def lemma_1(settings: Settings) -> list[Record]:
             bins = (side.gather(1, order).tensor_split(min(BINS, count), dim=1) for side in sides)
             return [torch.stack([part.mean(dim=1) for part in parts], dim=1) for parts in bins]
 
-        (posterior, share), (_, error) = means_and_errors(
-            measure, settings, "lemma 1", alpha, count
-        )
+        path = "lemma 1", alpha, count
+        (posterior, share), (_, error) = means_and_errors(measure, settings, *path)
         known = {"alpha": alpha, "tau_plus": tau_plus, "candidates": count, "ranks": ranks}
         for number, (expected, found, spread) in enumerate(
             zip(posterior.tolist(), share.tolist(), error.tolist(), strict=True), start=1
@@ -175,7 +173,7 @@ def lemma_3(settings: Settings) -> list[Record]:
     Scores lie in [-1, 1] at temperature 1, as the lemma assumes, with a uniform proposal.
     """
     lemma: Any = {"proposal": "script", "gamma": 0.0, "temperature": 1.0, "beta": 0.5}
-    count, alpha = settings.candidates, settings.alpha
+    count, alpha, prior = settings.candidates, settings.alpha, settings.tau_plus
     anchors = min(settings.anchors, max(50, 2**15 // count))
     settings = replace(settings, **lemma, anchors=anchors)
 
@@ -185,12 +183,9 @@ def lemma_3(settings: Settings) -> list[Record]:
         limit = torch.log1p(count * truth / chunk.positives[:, 0].exp())
         return [(losses_of(chunk, settings, ranks) - limit).abs() for ranks in RANKS]
 
-    found, spread = means_and_errors(measure, settings, "lemma 3", alpha, settings.tau_plus, count)
-    known = {"alpha": alpha, "tau_plus": settings.tau_plus, "candidates": count}
-    bounds = {
-        "bound": stated_bound(count, settings.tau_plus),
-        "corrected_bound": corrected_bound(count, settings.tau_plus),
-    }
+    found, spread = means_and_errors(measure, settings, "lemma 3", alpha, prior, count)
+    known = {"alpha": alpha, "tau_plus": prior, "candidates": count}
+    bounds = {"bound": stated_bound(count, prior), "corrected_bound": corrected_bound(count, prior)}
     return [
         {**known, "ranks": ranks, "error": error, "error_error": its_error, **bounds}
         for ranks, error, its_error in zip(RANKS, found.tolist(), spread.tolist(), strict=True)
@@ -212,13 +207,8 @@ def comparisons(settings: Settings, parameter: str) -> list[Record]:
     return records
 
 
-def measured(
-    settings: Settings, tick: Callable[[float, str], None] = lambda *_: None
-) -> dict[str, list[Record]]:
-    """Return all records.
-
-    ``tick`` is called with the finished share and the name of the part after each point.
-    """
+def measured(settings: Settings) -> dict[str, list[Record]]:
+    """Return all records."""
     points_1 = [
         replace(settings, alpha=alpha, tau_plus=tau_plus, candidates=count)
         for count, (alpha, tau_plus) in product((settings.candidates, 8), MIXTURES)
@@ -227,19 +217,15 @@ def measured(
     priors = [prior for prior in PRIORS if prior != settings.tau_plus]
     by_prior = [replace(settings, tau_plus=prior) for prior in priors]
     points_3 = [replace(it, alpha=alpha) for alpha in ALPHAS for it in (*points_2, *by_prior)]
-    work: list[tuple[str, Callable[[], list[Record]]]] = [
-        *(("lemma_1", partial(lemma_1, point)) for point in points_1),
-        *(("lemma_2", partial(lemma_2, point)) for point in points_2),
-        *(("lemma_3", partial(lemma_3, point)) for point in points_3),
-    ]
-    for proposal in PROPOSALS:
-        points = points_of(replace(settings, proposal=proposal), SWEPT)
-        work += [("comparisons", partial(comparisons, point, name)) for name, point in points]
-    records: dict[str, list[Record]] = {name: [] for name, _ in work}
-    for number, (name, measure) in enumerate(work, start=1):
-        records[name] += measure()
-        tick(number / len(work), name)
-    return records
+    sweeps = [points_of(replace(settings, proposal=proposal), SWEPT) for proposal in PROPOSALS]
+    return {
+        "lemma_1": [record for point in points_1 for record in lemma_1(point)],
+        "lemma_2": [record for point in points_2 for record in lemma_2(point)],
+        "lemma_3": [record for point in points_3 for record in lemma_3(point)],
+        "comparisons": [
+            record for sweep in sweeps for name, it in sweep for record in comparisons(it, name)
+        ],
+    }
 
 
 def lemma_3_figure(records: list[Record], settings: Settings) -> Figure:
@@ -250,10 +236,10 @@ def lemma_3_figure(records: list[Record], settings: Settings) -> Figure:
         shown = [it for it in records if fixed.items() <= it.items()]
         for record in sorted(shown, key=lambda it: (it["alpha"], it[swept])):
             name = f"error, alpha = {record['alpha']:g}"
-            rows.append((swept, name, record[swept], record["error"], None, None, None))
+            rows.append(Row(swept, name, record[swept], record["error"]))
             if record["alpha"] == ALPHAS[-1]:
                 bounds = ("bound", "corrected_bound")
-                rows += [(swept, it, record[swept], record[it], None, None, None) for it in bounds]
+                rows += [Row(swept, it, record[swept], record[it]) for it in bounds]
     table = pl.DataFrame(rows, SCHEMA, orient="row")
     title = "Error of the Bayesian loss, and the bounds of Lemma 3"
     return draw(table, title, "mean |error| of the loss, nats", "", is_error=True)

@@ -40,9 +40,6 @@ Proposal = Literal["slide", "script"]
 CHUNK_ELEMENTS = 2**16
 """Number of scores drawn at a time. A chunk and its results take about ten megabytes."""
 
-SUPERVISED = "supervised"
-"""Estimator with known labels."""
-
 HIGHEST_LOGIT = 350.0
 """Largest logit at which squared observations and errors fit into float64."""
 
@@ -247,7 +244,7 @@ def estimates(observed: Observations, settings: Settings) -> dict[str, Float[Ten
     floor = -1 / settings.temperature
     debiased, hard = F.Debiased(tau_plus, floor), F.Hard(tau_plus, floor, settings.concentration)
     values = {
-        SUPERVISED: (observation * counted).sum(dim=1) / counted.sum(dim=1),
+        "supervised": (observation * counted).sum(dim=1) / counted.sum(dim=1),
         "biased": observation.mean(dim=1),
         "debiased": implied_mean(debiased(positive, unlabeled), positive, count),
         "hard": implied_mean(hard(positive, unlabeled), positive, count),

@@ -10,16 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pydantic.dataclasses
 import yaml
+from matplotlib.figure import Figure
 
 from bayescl_lab._downloads import data_folder
 from bayescl_lab._fields import Count, Words, check_choice
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab._types import Values
-from bayescl_lab.compare.plan import Plan, Work, with_values
+from bayescl_lab.compare.plan import Plan, with_values
 from bayescl_lab.compare.ranking import RankingPlan
 from bayescl_lab.compare.tuning import check_once, settings_of
 from bayescl_lab.ranking.data import RankingData
@@ -47,14 +48,10 @@ from bayescl_lab.runs.ranking.ranking_settings import (
 from bayescl_lab.runs.result import Result, Score
 from reproduction.printed import METRICS, MISPRINTS, PUBLISHED, RANKING, Printed
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+_PLANS = yaml.safe_load(files(__package__).joinpath("ranking_table.yaml").read_text("utf-8"))
 
-_FILE = files(__package__).joinpath("ranking_table.yaml")
-_PLANS = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
-
-AUTHOR_SPLIT = "author-split"
-"""Folder in that of MovieLens-100k with the split of the paper's first author."""
+AUTHOR_SPLIT = "ml-100k-author"
+"""Name of MovieLens-100k in the split of the paper's first author."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class CellPlan(RankingPlan):
             loss, without training again.
         final_epochs: Number of epochs for the test part. ``None`` for the number of epochs in
             tuning.
-        title: Name of the data in the result. Default: the name of the file or data set.
+        title: Name of the data in the table. Default: the name of the file or data set.
     """
 
     rankings: Sequence[Values] = ({},)
@@ -76,14 +73,9 @@ class CellPlan(RankingPlan):
     @property
     def epochs(self) -> int:
         """Largest number of epochs of all runs."""
-        final = [self.final_epochs or one.epochs for one in self.methods.values()]
-        tried = [one.epochs for one in self.methods.values()]
-        return super().epochs + len(self.seeds) * (sum(final) - sum(tried))
-
-    def perform(self, work: Work) -> Result:
-        """Tune, train every loss with every seed, and summarize."""
-        result = super().perform(work)
-        return replace(result, data=self.title or result.data)
+        runs = self.methods.values()
+        more = sum((self.final_epochs or one.epochs) - one.epochs for one in runs)
+        return super().epochs + len(self.seeds) * more
 
     def adapted(self, settings: RankingSettings, folder: Path) -> RankingSettings:
         """Return the settings for the test part, with the best ranking."""
@@ -110,8 +102,8 @@ class RankingRequest:
     """Requested cells and size of the ranking table.
 
     Attributes:
-        data: Comma-separated names of data sets, or the path of one.
-        split: How the test part is chosen. "author" is the paper's split, for ml-100k.
+        data: Comma-separated names of data sets, or the path of one. ml-100k-author has the split
+            of the paper's first author.
         encoders: Names of encoders: mf, lightgcn or both, comma-separated.
         losses: Comma-separated names of losses. Default: all in the plan of a data set.
         seeds: Number of seeds for the test part.
@@ -121,7 +113,6 @@ class RankingRequest:
     """
 
     data: Words = ("ml-100k",)
-    split: Literal["per-user", "last", "time", "given", "author"] | None = None
     encoders: Words = ("mf", "lightgcn")
     losses: Words = ()
     seeds: Count = 5
@@ -136,16 +127,8 @@ class RankingRequest:
 
     def plans(self) -> list[CellPlan]:
         """Return the requested cells; raise ``ValueError`` if a loss is not in a plan."""
-        if self.split == "author":
-            if self.data != ("ml-100k",):
-                raise ValueError(f"split 'author' is of ml-100k, got {', '.join(self.data)}")
-            data, name = author_split(), "ml-100k-author"
-            plans = [cell_plan(self, data, encoder, name) for encoder in self.encoders]
-            return [replace(plan, title="ml-100k, author split") for plan in plans]
-        return [
-            cell_plan(self, RankingData(data, self.split), encoder)
-            for data, encoder in itertools.product(self.data, self.encoders)
-        ]
+        pairs = itertools.product(self.data, self.encoders)
+        return [cell_plan(self, data, encoder) for data, encoder in pairs]
 
 
 def author_split() -> RankingData:
@@ -154,30 +137,29 @@ def author_split() -> RankingData:
     Raises:
         ValueError: if its files are not in the data folder.
     """
-    folder = data_folder() / "ml-100k" / AUTHOR_SPLIT
+    folder = data_folder() / "ml-100k" / "author-split"
     train, test = folder / "train.csv", folder / "test.csv"
     if not (train.is_file() and test.is_file()):
         raise ValueError(
-            f"split 'author' needs {train} and test.csv beside it, with columns user, item and "
+            f"{AUTHOR_SPLIT} needs {train} and test.csv beside it, with columns user, item and "
             "rating, as in the repositories of the paper's first author (github.com/liubin06)"
         )
     return RankingData(str(train), "given", test_data=str(test))
 
 
-def cell_plan(
-    request: RankingRequest, data: RankingData, encoder: str, name: str | None = None
-) -> CellPlan:
+def cell_plan(request: RankingRequest, data: str | RankingData, encoder: str) -> CellPlan:
     """Return the plan for a data set and an encoder. Default: the plan of MovieLens-100k.
 
-    A smoke test tries one setting per method, with two epochs. ``name`` is the name of the data in
-    the names of runs. Default: its name and split.
+    A smoke test tries one setting per method, with two epochs.
     """
+    title = "ml-100k, author split" if data == AUTHOR_SPLIT else ""
+    name = Path(data.data if isinstance(data, RankingData) else data).name
+    if isinstance(data, str):
+        data = author_split() if title else RankingData(data)
     plan = _PLANS.get(data.data, _PLANS["ml-100k"])[encoder]
     grids, fixed = dict(plan["loss_grids"]), dict(plan["fixed"])
     final_epochs, penalties = plan.get("final_epochs"), plan.get("regularizations", [])
-    name = name or "-".join(filter(None, (Path(data.data).name, data.split)))
     for loss in request.losses:
-        check_choice("loss", loss, tuple(RankingLossSettings.classes()))
         if loss not in grids:
             known = ", ".join(grids)
             raise ValueError(f"the plan of {name}-{encoder} has settings for {known}, not {loss}")
@@ -198,6 +180,7 @@ def cell_plan(
         baselines=_baselines(settings, f"{name}-baselines", penalties, ials),
         rankings=settings_of(plan.get("rankings_grid", {})),
         final_epochs=final_epochs,
+        title=title,
     )
 
 
@@ -208,8 +191,7 @@ def _baselines(
     names: Any = (POPULARITY, *([EASE_NAME] if penalties else []), IALS_NAME)
     methods = {one: BaselineSettings(one, settings.data, dim=settings.dim) for one in names}
     tried: dict[str, Sequence[Values]] = {IALS_NAME: ials}
-    if penalties:
-        tried[EASE_NAME] = [{"regularization": one} for one in penalties]
+    tried |= {EASE_NAME: [{"regularization": it} for it in penalties]} if penalties else {}
     return Plan(methods, [0], fit_baseline, name=name, stages=[tried], tuning_seeds=(0,))
 
 

@@ -38,7 +38,7 @@ def test_a_smoke_table_is_printed_written_and_resumed_with_the_settings_in_its_f
 
 def test_all_tables_are_made_by_one_command_that_says_first_what_it_takes(reproduce, monkeypatch):
     few = {name: replace(TABLES[name], losses=["hard"]) for name in ("binary", "multiclass")}
-    monkeypatch.setattr("reproduction.image_tables.TABLES", few)
+    monkeypatch.setattr("reproduction.commands.TABLES", few)
     outcome = reproduce(f"tables {SMALL}")
     page = Path("table/table.md").read_text()
     for table in few.values():
@@ -76,8 +76,7 @@ BAD = [
     ("tables nothing", "Choose from"),
     ("tables prior --out file", "file exists and is not a folder"),
     ("tables ranking --data , ", "data must name each once, got none"),
-    ("tables ranking --split author --data gowalla", "split 'author' is of ml-100k, got gowalla"),
-    ("tables ranking --split author", "author-split/train.csv and test.csv beside it"),
+    ("tables ranking --data ml-100k-author", "author-split/train.csv and test.csv beside it"),
     ("tables all --device cpu --size paper --epochs 1", "bayescl data fetch"),
 ]
 if not torch.cuda.is_available():

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import torch
 
 from bayescl_lab.cli import main
 from reproduction.__main__ import PROGRAM
 from reproduction.commands import simulate
 from reproduction.experiments import (
     EXPERIMENTS,
+    auc_as_alpha,
     one_draw,
     sweep,
-    write,
 )
-from reproduction.process import Settings, generator, independent_pair_auc
+from reproduction.process import Settings, generator, independent_pair_auc, levels_of
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "reproduction" / "results" / "simulation"
@@ -42,9 +43,9 @@ def test_every_experiment_leaves_its_files_and_is_named(
 
 
 def test_the_same_seed_gives_the_same_files_and_another_seed_other_data(tmp_path: Path) -> None:
-    experiment, runs = EXPERIMENTS["pair-order"], []
+    experiment, runs = EXPERIMENTS["auc-as-alpha"], []
     for seed in (3, 3, 4):
-        write(experiment, experiment.run(SMALL, seed), tmp_path)
+        experiment.write(experiment.run(SMALL, seed), tmp_path)
         runs.append([file.read_bytes() for file in sorted(tmp_path.iterdir())])
     assert runs[0] == runs[1]
     assert runs[0][0] != runs[2][0]
@@ -76,8 +77,16 @@ def test_anchors_without_true_negatives_are_left_out() -> None:
 
 
 def test_independent_pairs_have_the_closed_form_auc_not_alpha() -> None:
-    table = EXPERIMENTS["pair-order"].run(Settings(draws=4, anchors=100), 0)
-    measured = dict(table.filter(curve="measured").select("x", "y").rows())
-    for alpha, auc in measured.items():
+    labels = torch.tensor([[True, False]]).repeat(1, 80_000)
+    for alpha in (0.5, 0.7, 0.9, 1.0):
+        level = levels_of(labels, alpha=alpha, generator=generator(0, alpha))
+        negative, positive = level.view(-1, 2).unbind(dim=1)
+        auc = float((positive > negative).double().mean())
         assert abs(auc - independent_pair_auc(alpha)) < 5 * (0.25 / 80_000) ** 0.5
-    assert measured[0.9] < 0.8
+        assert auc < alpha or alpha == 0.5
+
+
+def test_the_auc_as_alpha_raises_the_error_of_the_estimator() -> None:
+    rows = auc_as_alpha(Settings(draws=4, alpha=0.9), 0, "alpha")
+    given_alpha, given_auc = (row.y for row in rows)
+    assert given_auc > 1.2 * given_alpha

@@ -102,7 +102,7 @@ def test_the_split_of_the_papers_first_author_is_read_from_its_files(tmp_path, m
     folder.mkdir(parents=True)
     (folder / "train.csv").write_text("user,item,rating\n0,0,3\n1,1,4\n")
     (folder / "test.csv").write_text("user,item,rating\n0,1,3\n")
-    (plan,) = RankingRequest(split="author", encoders=("mf",)).plans()
+    (plan,) = RankingRequest(("ml-100k-author",), encoders=("mf",)).plans()
     assert (plan.name, plan.title) == ("ml-100k-author-mf", "ml-100k, author split")
     data = plan.methods["info_nce"].data
     parts = load_interactions(**asdict(data))
@@ -165,7 +165,7 @@ def test_cells_are_collected_in_the_papers_order_and_quoted(tmp_path):
     once = refreshed(text, tmp_path)
     assert once.startswith(f"It is (.5350{number}).")
     assert "|  | InfoNCE | Bayesian | popularity | EASE |" in once
-    assert "| ml-100k, LightGCN | .5100 (.3976) | .5350 (.4347) | .2500 | .2500 |" in once
+    assert "| ml-100k, LightGCN | .5100 ± .0141 (.3976) | .5350 ± .0071 (.4347) | .2500 |" in once
     assert "yesterday" not in once
     assert refreshed(once, tmp_path) == once
     paired = "1<!-- quote: paired a.json bayesian ndcg@20/mean:~+.4f -->"

@@ -31,8 +31,8 @@ def printed(name: str) -> dict[tuple[str, ...], Printed]:
 
 def made_up(plan: TablePlan) -> Result:
     """A finished table with equal values in all runs."""
-    row = Row({one: Score.of([0.5, 0.5]) for one in plan.plan.measures}, seconds=Score.of([2, 2.1]))
-    return Result(rows=dict.fromkeys(plan.rows, row), seeds=2, remarks=plan.plan.remarks)
+    row = Row({one: Score.of([0.5, 0.5]) for one in plan.measures}, seconds=Score.of([2, 2.1]))
+    return Result(rows=dict.fromkeys(plan.rows, row), seeds=2, remarks=plan.remarks)
 
 
 def test_the_papers_tables_agree_on_cifar10_and_contradict_one_another_on_stl10():
@@ -48,8 +48,8 @@ def test_the_papers_tables_agree_on_cifar10_and_contradict_one_another_on_stl10(
         others = [f"{other.value:g}" for other in figures if other is not figure]
         assert all(other in figure.note for other in others)
     names = {"negatives": "STL10-Bayesian-510", "hardness": "STL10-1.0"}
-    same = [plan_of(name).plan.methods[row] for name, row in names.items()]
-    assert same == [plan_of("multiclass").plan.methods["STL10-Bayesian"]] * 2
+    same = [plan_of(name).methods[row] for name, row in names.items()]
+    assert same == [plan_of("multiclass").methods["STL10-Bayesian"]] * 2
     tables = ("binary", "multiclass", "negatives", "hardness")
     noted = [figure for name in tables for figure in printed(name).values() if figure.note]
     assert len(noted) == 3
@@ -60,7 +60,7 @@ def test_the_papers_tables_agree_on_cifar10_and_contradict_one_another_on_stl10(
 def test_the_rows_of_a_table_have_the_settings_that_they_say(name, size):
     rows = list(TABLES[name].rows(size))
     assert all(bool(row.printed) == (size == "paper") for row in rows)
-    assert {row.settings.positive_share for row in rows} == {1.0}
+    assert {row.settings.teacher for row in rows} == {"none"}
     if size == "paper":
         assert {row.settings.encoder for row in rows} == {"resnet50"}
         assert name == "runtime" or {row.settings.epochs for row in rows} == {400}
@@ -113,7 +113,7 @@ def tiny(settings) -> ImagePlan:
 
 @pytest.mark.parametrize("size", ["smoke", "paper"])
 def test_the_page_says_how_many_runs_all_tables_take(size):
-    plans = [one.plan for one in TableRequest(size, device="cpu").plans([*TABLES.values()])]
+    plans = TableRequest(size, device="cpu").plans([*TABLES.values()])
     assert [plan.name for plan in plans] == list(TABLES)
     runs = {repr(run) for plan in plans if not plan.is_timed for run in plan.runs().values()}
     timed = [run for plan in plans if plan.is_timed for run in plan.runs()]
@@ -124,7 +124,7 @@ def test_the_page_says_how_many_runs_all_tables_take(size):
 
 def test_a_part_of_all_tables_leaves_out_those_that_have_none_of_it():
     some = replace(PAPER, datasets="tiny-imagenet,cifar100").plans([*TABLES.values()])
-    assert [one.table.name for one in some] == ["binary", "multiclass", "prior"]
+    assert [plan.name for plan in some] == ["binary", "multiclass", "prior"]
     assert {row.settings.data for row in some[-1].rows.values()} == {"tiny-imagenet"}
     with pytest.raises(ValueError, match="datasets must be one of"):
         replace(PAPER, datasets="digits").plans([*TABLES.values()])
