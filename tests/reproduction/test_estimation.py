@@ -45,10 +45,3 @@ def test_the_study_of_digits_measures_at_every_stop(monkeypatch) -> None:
     table = study.digits_study((0, 1), base)
     assert table["epoch"].to_list() == [0, 1]
     assert (table["free_auc"] > table["auc"]).all()
-
-
-def test_both_studies_make_one_figure() -> None:
-    tables = [pl.read_csv(RESULTS / name) for name in ("process.csv", "digits.csv")]
-    figure = study.estimation_figure(*tables)
-    left, right = figure.axes
-    assert [len(axis.lines) for axis in (left, right)] == [3, 3]
