@@ -33,7 +33,7 @@ from bayescl_lab.report.results import (
     scores_table,
     section_markdown,
 )
-from bayescl_lab.report.tables import Table, measure_title, score_text
+from bayescl_lab.report.tables import ReportTable, measure_title, score_text
 from bayescl_lab.runs.folder import write_json
 from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.ranking.baselines import fit_baseline
@@ -233,13 +233,13 @@ def beside(result: Result, measures: Sequence[str] = METRICS) -> ReportTable:
     return replace(table, records=records, title=about, note=" ".join([table.note, *notes]).strip())
 
 
-def overview(results: Sequence[Result], measure: str) -> Table:
+def overview(results: Sequence[Result], measure: str) -> ReportTable:
     """Return one measure of every method, with a row for each cell, the largest cells first."""
     title, records = measure_title(measure), []
     for result in sorted(results, key=lambda result: -len(result.every)):
         rows = beside(result, [measure]).records[: len(result.every)]
         records.append({"": cell_title(result), **{row[""]: row[title] for row in rows}})
-    return Table(records)
+    return ReportTable(records)
 
 
 def table_figure(results: Sequence[Result]) -> Figure:
