@@ -164,12 +164,13 @@ def _with_zeros(batch: Batch, whole: Batch, sizes: list[list[int]]) -> Tensor:
     """Return the target with zeros for the columns of other processes."""
     rank, start, target = distributed.rank(), 0, batch.target
     assert isinstance(target, Tensor)
-    places = []
+    columns_of_blocks = []
     for block, everyone, counts in zip(batch.columns, whole.columns, sizes, strict=True):
         before = start if block.are_own else start + sum(counts[:rank])
-        places.append(torch.arange(before, before + len(block), device=target.device))
+        own = torch.arange(before, before + len(block), device=target.device)
+        columns_of_blocks.append(own)
         start += len(everyone)
-    index = torch.cat(places)
+    index = torch.cat(columns_of_blocks)
     if not target.is_sparse:
         return target.new_zeros(len(target), start).index_copy_(1, index, target)
     rows, columns = target.indices()

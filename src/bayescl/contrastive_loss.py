@@ -299,7 +299,7 @@ class ContrastiveLoss(nn.Module):
                 share of the target as if it were identical to the anchor, also if its domain
                 differs; one with another known label gets none. For items with several classes,
                 pass 0 and 1, ``[batch, classes]``, and a row of -1 or NaN if unknown: the Jaccard
-                similarity of the classes takes the place of the teacher's cosine, and items without
+                similarity of the classes replaces the teacher's cosine, and items without
                 a common class share nothing. Has no effect if ``positive_share`` is 1.
             target: Target probability of each candidate, ``[anchors, columns]``, dense or sparse
                 COO: rows and columns are those of ``valid``. The positive has the remaining
@@ -342,9 +342,8 @@ class ContrastiveLoss(nn.Module):
             for number, rows in enumerate(more, 2):
                 check_shape(f"view_{number}", rows.embeddings, items.embeddings.shape)
                 parts.append(rows.embeddings)
-            batch = items.embeddings.shape[0]
-            count = len(parts) * batch
-            if batch < 2 and not self._gathers:
+            num_items = items.embeddings.shape[0]
+            if num_items < 2 and not self._gathers:
                 raise ValueError(
                     "view_1 must hold at least 2 rows, got 1: a single item has no candidates"
                 )
@@ -356,12 +355,13 @@ class ContrastiveLoss(nn.Module):
             anchors = self._scaled(Rows(torch.cat(parts), **repeated))
             if valid is not None:
                 device = anchors.embeddings.device
+                count = len(parts) * num_items
                 shape = (count, None if self._gathers else count)
                 check_valid(valid, shape, device, gathers=self._gathers)
-            made = batch_of_views(anchors, len(parts), valid)
+            batch = batch_of_views(anchors, len(parts), valid)
             if target is not None:
-                made = self._with_target(made, target, gathers=self._gathers)
-        return self.evaluate(made, temperature=temperature, margin=margin)
+                batch = self._with_target(batch, target, gathers=self._gathers)
+        return self.evaluate(batch, temperature=temperature, margin=margin)
 
     def in_batch(
         self,
@@ -450,13 +450,13 @@ class ContrastiveLoss(nn.Module):
             right = with_metadata(right, title, {**known, "log_q": log_q})
             self._require(groups=right.groups, labels=right.labels)
             anchor_of = checked_anchor_of(left, right, anchor_of)
-            batch, pairs, device = len(left), len(right), left.embeddings.device
-            if batch < 2 and (extra is None or both_directions) and not self._gathers:
+            num_anchors, device = len(left), left.embeddings.device
+            if num_anchors < 2 and (extra is None or both_directions) and not self._gathers:
                 raise ValueError(
                     "anchors must hold at least 2 rows, got 1: a single pair has no candidates"
                 )
             # Metadata of the pairs applies to the anchors, unless they have their own.
-            of_pairs = right if anchor_of is None else first_of_each(right, anchor_of, batch)
+            of_pairs = right if anchor_of is None else first_of_each(right, anchor_of, num_anchors)
             own = left.metadata
             left = replace(of_pairs, embeddings=left.embeddings, log_q=None)
             if own:
@@ -468,21 +468,21 @@ class ContrastiveLoss(nn.Module):
                 self._require(**{"extra.groups": columns[1].groups})
             width = sum(map(len, columns))
             if valid is not None:
-                shape = (batch, None if self._gathers else width)
+                shape = (num_anchors, None if self._gathers else width)
                 check_valid(valid, shape, device, gathers=self._gathers)
-            made = Batch(
+            batch = Batch(
                 "in_batch",
                 left,
                 right,
                 columns,
                 anchor_of,
-                positive=torch.arange(pairs, device=device),
+                positive=torch.arange(len(right), device=device),
                 valid=valid,
                 weight=checked_weight(positive_weight, right),
             )
             if target is not None:
-                made = self._with_target(made, target, gathers=self._gathers)
-            batches = [made]
+                batch = self._with_target(batch, target, gathers=self._gathers)
+            batches = [batch]
             if both_directions:
                 for name, part in (("valid", valid), ("target", target)):
                     if (
@@ -495,7 +495,7 @@ class ContrastiveLoss(nn.Module):
                             "with the columns of all processes cannot describe the second "
                             "direction; pass groups instead"
                         )
-                batches.append(reversed_pairs(made))
+                batches.append(reversed_pairs(batch))
         return self.evaluate(*batches, temperature=temperature, margin=margin)
 
     def sampled(
@@ -591,7 +591,7 @@ class ContrastiveLoss(nn.Module):
             if valid is not None:
                 shape = (len(left), None if are_gathered else len(drawn))
                 check_valid(valid, shape, left.embeddings.device, gathers=self._gathers)
-            made = Batch(
+            batch = Batch(
                 "sampled",
                 left,
                 right,
@@ -603,8 +603,8 @@ class ContrastiveLoss(nn.Module):
                 is_replicated=not gather_candidates,
             )
             if target is not None:
-                made = self._with_target(made, target, gathers=are_gathered)
-        return self.evaluate(made, temperature=temperature, margin=margin)
+                batch = self._with_target(batch, target, gathers=are_gathered)
+        return self.evaluate(batch, temperature=temperature, margin=margin)
 
     def from_logits(
         self,
@@ -677,7 +677,7 @@ class ContrastiveLoss(nn.Module):
         The calls (``loss(...)``, ``in_batch``, ``sampled``) build a batch and pass it on to this
         method. Use it for a :class:`~bayescl.batch.Batch` of your own. Embeddings are used as they
         are, also with ``normalize``; rows with metadata must come from
-        :meth:`Rows.checked <bayescl.batch.Rows.checked>`.
+        :meth:`Rows.checked <bayescl.rows.Rows.checked>`.
 
         Args:
             *batches: This process's batch, and the second direction if there is one.

@@ -174,10 +174,10 @@ def _encode(encoder: nn.Module, chunk: Any, name: str) -> Tensor:
     held: list[tuple[str, Tensor, int]] = []
     chunk = _copied(chunk, name, held)
     embedding = _call(encoder, chunk)
-    for place, tensor, version in held:
+    for location, tensor, version in held:
         if tensor._version != version:
             raise RuntimeError(
-                f"encoder must not overwrite its input, but it changed {place}: chunks are "
+                f"encoder must not overwrite its input, but it changed {location}: chunks are "
                 "encoded twice, and the second pass would see other values; use operations that "
                 "return a new tensor, such as ReLU(inplace=False)"
             )
@@ -191,7 +191,7 @@ def _copied(part: Any, name: str, held: list[tuple[str, Tensor, int]]) -> Any:
             held.append((name, part, part._version))
         return part
     if isinstance(part, tuple):
-        parts = [_copied(one, f"{name}[{place}]", held) for place, one in enumerate(part)]
+        parts = [_copied(one, f"{name}[{index}]", held) for index, one in enumerate(part)]
         return type(part)(*parts) if hasattr(part, "_fields") else tuple(parts)
     try:
         same = copy.copy(part)
@@ -201,7 +201,7 @@ def _copied(part: Any, name: str, held: list[tuple[str, Tensor, int]]) -> Any:
         for key, one in part.items():
             same[key] = _copied(one, f"{name}[{key!r}]", held)
     elif isinstance(part, list):
-        same[:] = [_copied(one, f"{name}[{place}]", held) for place, one in enumerate(part)]
+        same[:] = [_copied(one, f"{name}[{index}]", held) for index, one in enumerate(part)]
     elif is_dataclass(part):
         for key, one in vars(part).items():
             object.__setattr__(same, key, _copied(one, f"{name}.{key}", held))

@@ -17,6 +17,8 @@ from bayescl._checks import (
 from bayescl._ops.similarity import unit_vectors
 from bayescl._types import Float, Int, Tensor
 
+__all__ = ["UNKNOWN", "Rows"]
+
 UNKNOWN = -1
 """Value of a group, a domain or a label that is not known."""
 

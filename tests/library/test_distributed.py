@@ -20,6 +20,7 @@ WORK = {
     "reductions": gathering.reductions,
     "batches of domains": gathering.batches_of_domains,
     "cache": gathering.cache,
+    "sharded": gathering.sharded,
     "messages": refusals.messages,
 }
 PRECISIONS = {"torch.float32": 3e-6, "torch.float64": 1e-12}
@@ -67,6 +68,11 @@ def test_the_gradient_cache_gathers(found) -> None:
     """The cache with dropout, BatchNorm, a loss that gathers and unequal numbers of chunks."""
     for findings in found:
         assert findings["cache"]["distance"] < 1e-6
+
+
+def test_an_encoder_with_sharded_parameters_gets_the_gradients_of_a_whole_one(found) -> None:
+    for findings in found:
+        assert findings["sharded"]["gradients"] < 2e-6
 
 
 def test_processes_draw_different_batches_of_domains(found) -> None:

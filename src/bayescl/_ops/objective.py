@@ -138,7 +138,7 @@ class LogSumObjective:
         return alone and len(self.powers) == 1
 
     @property
-    def tells_apart(self) -> bool:
+    def has_unequal_weights(self) -> bool:
         """Whether two candidates of one anchor may have different weights."""
         return self.ranks is not None or self.powers[0] != 1
 

@@ -43,9 +43,9 @@ class ScoredCandidates:
     sees_labels: bool = False
 
     @property
-    def tells_apart(self) -> bool:
+    def has_unequal_weights(self) -> bool:
         """Whether two candidates of one anchor may have different weights."""
-        by_itself: bool = getattr(self.objective, "tells_apart", False)
+        by_itself: bool = getattr(self.objective, "has_unequal_weights", False)
         return self.sees_labels or by_itself
 
     @property

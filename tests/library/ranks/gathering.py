@@ -6,6 +6,8 @@ import torch
 from reference.cases import DIM
 from torch import Tensor, nn
 from torch import distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import bayescl
@@ -93,6 +95,30 @@ def encoder() -> nn.Module:
     return nn.Sequential(
         nn.Linear(DIM, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 4)
     )
+
+
+def sharded(rank: int, world_size: int) -> Findings:
+    """An encoder whose parameters are sharded (FSDP2) against one with whole parameters."""
+    own = own_slice(rank, world_size)
+    items = [drawn(COUNT, DIM, seed=seed).float() for seed in (0, 1)]
+    encoders = []
+    for _ in range(2):
+        torch.manual_seed(5)
+        encoders.append(nn.Sequential(nn.Linear(DIM, 16), nn.ReLU(), nn.Linear(16, 4)))
+    shards, whole = encoders
+    fully_shard(shards, mesh=init_device_mesh("cpu", (world_size,)))
+    temperature = bayescl.LearnableTemperature(0.2)
+    loss = bayescl.BayesianContrastiveLoss(gather=True, temperature=temperature)
+    value = loss(*(shards(part[own]) for part in items), teacher=items[0][own])
+    value.backward()
+    expected = bayescl.BayesianContrastiveLoss(temperature=0.2)
+    expected(*map(whole, items), teacher=items[0]).backward()
+    return {
+        "gradients": max(
+            distance(part.grad.full_tensor(), other.grad)
+            for part, other in zip(shards.parameters(), whole.parameters(), strict=True)
+        )
+    }
 
 
 def cache(rank: int, world_size: int) -> Findings:
