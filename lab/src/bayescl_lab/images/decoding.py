@@ -161,7 +161,7 @@ def _header(path: Path) -> Header:
         if image.format == "PNG" and _has_late_metadata(path):
             image.load()
         # The method of PNG files would read all pixels. TIFF files have the upright size.
-        if image.info.keys() & _METADATA and image.format != "TIFF":
+        if not _METADATA.isdisjoint(image.info) and image.format != "TIFF":
             turn = Image.Image.getexif(image).get(ExifTags.Base.Orientation)
             width, height = (height, width) if turn in (5, 6, 7, 8) else (width, height)
         # Cameras add previews to JPEG files (MPO), which are not pages.
@@ -178,7 +178,7 @@ def _decode(path: Path, shape: Sequence[int], values: tuple[int, int]) -> NDArra
         # A JPEG may be decoded at a half or a quarter of its size, if that is enough.
         file.draft(None, size)
         image = _in_8_bits(path, file, values)
-        if image.info.keys() & _METADATA:
+        if not _METADATA.isdisjoint(image.info):
             ImageOps.exif_transpose(image, in_place=True)
         if image.mode == "P" and "transparency" in image.info:
             image = image.convert("RGBA")

@@ -98,7 +98,7 @@ def load_folder(
         pixels,
         np.where(labels == UNLABELED_FOLDER, "", labels),
         np.array(known["domain"]),
-        name=_text(Path(folder.resolve().name)),
+        name=_text(folder.resolve().name),
         rows=None if len(kept) == len(files) else torch.tensor(readable),
         ids=np.array([file.name for file in kept]),
         values=values,
@@ -142,11 +142,11 @@ def find_images(folder: Path, *, flat: bool = False) -> tuple[list[ImageFile], l
     Returns:
         The images, and other files. Images have the suffix of a format that Pillow opens.
     """
-    files, others = [], []
+    files, others, known = [], [], image_suffixes()
     for number, part in enumerate(part_folders(folder)):
         paths = {}
         for path in _visible_files(part):
-            if path.suffix.lower() in image_suffixes():
+            if path.suffix.lower() in known:
                 paths[path] = path.relative_to(part).parts
             else:
                 others.append(path)
@@ -162,15 +162,17 @@ def find_images(folder: Path, *, flat: bool = False) -> tuple[list[ImageFile], l
             has = f", only {_by_suffix(others)}" if others else ""
             raise ValueError(f"{part} holds no images{has}")
         for path in ordered:
-            name, place = _text(path.relative_to(folder)), Path([*paths[path][:-1], ""][0])
-            files.append(ImageFile(path, name, number == 1, _text(place)))
+            name, first = path.relative_to(folder).as_posix(), [*paths[path][:-1], ""][0]
+            files.append(ImageFile(path, _text(name), number == 1, _text(first)))
     return files, others
 
 
-def _text(path: Path) -> str:
-    """Return a path as text in composed form (NFC). Bytes that are not UTF-8 are escaped."""
-    text = os.fsencode(path.as_posix()).decode("utf-8", "backslashreplace")
-    return "" if text == "." else unicodedata.normalize("NFC", text)
+def _text(name: str) -> str:
+    """Return a name in composed form (NFC), with escapes for bytes that are not UTF-8."""
+    if name.isascii():
+        return name
+    escaped = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return unicodedata.normalize("NFC", escaped)
 
 
 def _by_suffix(paths: Sequence[Path]) -> str:
@@ -178,7 +180,7 @@ def _by_suffix(paths: Sequence[Path]) -> str:
     counts = Counter(path.suffix.lower() for path in paths).most_common()
     example = next(path for path in paths if path.suffix.lower() == counts[0][0])
     shown = ", ".join(f"{suffix or 'no suffix'} ({count})" for suffix, count in counts[:8])
-    return f"{shown}, such as {_text(Path(example.parent.name, example.name))}"
+    return f"{shown}, such as {_text(example.parent.name)}/{_text(example.name)}"
 
 
 def _visible_files(part: Path) -> Iterator[Path]:
