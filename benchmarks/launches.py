@@ -6,19 +6,25 @@ Each operation on tensors of a GPU that is not a view launches a kernel or more,
 takes longer to launch small kernels than the GPU to compute them. Forward passes run on fake CUDA
 tensors, which have shapes but no values: whatever reads a value back to the host raises an error.
 Backward pass and optimizer, which fake tensors do not support, are counted on the CPU, and
-conversions by autocast are not counted. The exit code is 1 if a step reads a value, or copies more
-to the GPU than the parameters of its views.
+conversions by autocast are not counted. The losses alone, forward and backward, are counted on the
+CPU with the branches that a GPU takes. The exit code is 1 if a step reads a value, or copies more
+to the GPU than the parameters of its views, or if a loss has more operations than ``MOST``.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
+import gpu
 import torch
+from contenders import REFERENCE, cross_entropy_info_nce
 from harness import options, publish
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -152,6 +158,40 @@ def backward_counts(settings: ImageSettings) -> dict[str, int]:
     return {"backward": counted.counts["device"], "optimizer": stepped.counts["device"]}
 
 
+MOST = {"InfoNCE": 34, "Bayesian": 44}
+"""Largest number of operations of a loss of two views."""
+
+
+@contextmanager
+def branches_of_a_gpu() -> Iterator[None]:
+    """Let the losses take the branches of a GPU on the CPU."""
+    with ExitStack() as stack:
+        for name, module in list(sys.modules.items()):
+            if name.startswith("bayescl.") and hasattr(module, "is_eager_cpu"):
+                stack.enter_context(patch.object(module, "is_eager_cpu", lambda _: False))
+        yield
+
+
+def loss_counts() -> list[dict[str, Any]]:
+    """Operations of each loss, forward and backward, and of the naive code."""
+    views, known = gpu.batch_of(32)
+    calls: dict[str, Any] = {REFERENCE: cross_entropy_info_nce}
+    for name, (loss, names) in gpu.losses().items():
+        given = {key: known[key] for key in names}
+        calls[name] = partial(loss, **given)
+        if name != "oracle":
+            calls[f"{name}, pairs"] = partial(loss.in_batch, **given)
+    rows = []
+    with branches_of_a_gpu():
+        for name, call in calls.items():
+            for _ in range(2):  # the first call makes tensors that are kept
+                leaves = [view.detach().requires_grad_() for view in views]
+                with Operations("cpu") as counted:
+                    torch.autograd.grad(call(*leaves), leaves)
+            rows.append({"loss": name, "operations": counted.counts["device"]})
+    return rows
+
+
 def main() -> int:
     """Count, and print; 0 if no step waits for the host, 1 if one does."""
     chosen = options(__doc__, "write")
@@ -173,6 +213,9 @@ def main() -> int:
             rows.append({**row, **device, **backward, "total": total, "copies": copies})
             is_right &= copies <= 1
     publish("launches", rows, write=chosen.write)
+    losses = loss_counts()
+    publish("loss-launches", losses, write=chosen.write)
+    is_right &= all(row["operations"] <= MOST.get(row["loss"], 1000) for row in losses)
     return int(not is_right)
 
 

@@ -16,6 +16,7 @@ from bayescl._checks import (
     check_tensor,
     is_eager_cpu,
 )
+from bayescl._ops.kept import kept
 from bayescl._types import Bool, Float, Tensor
 from bayescl.batch import Batch
 from bayescl.rows import UNKNOWN, Rows
@@ -102,18 +103,31 @@ def batch_of_views(
     anchors: Rows,
     views: int,
     valid: Bool[Tensor, "anchors anchors"] | None,
+    *,
+    are_units: bool,
 ) -> Batch:
     """Build the batch of all views: every other view of an item is a positive."""
     rows = anchors.embeddings
     count = len(rows)
     items = count // views
-    own = torch.arange(count, device=rows.device)
     if views == 2:
+        key = "two views", count, rows.device
+        own, partner = kept(key, lambda: _index_of_two_views(count, rows.device))
         positives = replace(anchors, embeddings=rows.roll(items, 0))
-        return Batch("two_views", anchors, positives, (anchors,), None, own, own.roll(items), valid)
+        return Batch(
+            "two_views", anchors, positives, (anchors,), None, own, partner, valid,
+            are_units=are_units,
+        )  # fmt: skip
+    own = torch.arange(count, device=rows.device)
     anchor_of = own.repeat(views - 1)
     positive = torch.cat([own.roll(-view * items) for view in range(1, views)])
     return Batch("views", anchors, anchors[positive], (anchors,), anchor_of, own, positive, valid)
+
+
+def _index_of_two_views(count: int, device: torch.device) -> tuple[Tensor, ...]:
+    """Return the index of each row and of its other view."""
+    own = torch.arange(count, device=device)
+    return own, own.roll(count // 2)
 
 
 def first_of_each(pairs: Rows, anchor_of: Tensor, anchors: int) -> Rows:

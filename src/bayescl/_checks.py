@@ -195,11 +195,12 @@ def is_eager_cpu(tensor: Tensor) -> bool:
     True on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing. On other
     devices, a branch would synchronize.
     """
-    return (
-        tensor.is_cpu
-        and not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
-    )
+    return tensor.is_cpu and not is_traced()
+
+
+def is_traced() -> bool:
+    """Return whether ``torch.compile`` or a ``torch.func`` transform is tracing."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def missing(library: str, extra: str, error: ImportError) -> ImportError:

@@ -223,6 +223,7 @@ def corrected(batch: Batch, log_q: Float[Tensor, " pairs"], temperature: float |
         batch,
         anchors=batch.anchors.with_coordinate(scale),
         positives=batch.positives.with_coordinate(-log_q),
+        are_units=False,
         columns=tuple(
             block.with_coordinate(zero if block.log_q is None else -block.log_q)
             for block in batch.columns

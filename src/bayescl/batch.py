@@ -46,12 +46,36 @@ class Excluded:
     columns: Int[Tensor, "rows excluded"] | None = None
     mask: Bool[Tensor, "rows candidates"] | None = None
 
+    @property
+    def few(self) -> int:
+        """Number of excluded columns of each anchor, if there is no mask."""
+        return 0 if self.columns is None else self.columns.shape[1]
+
     def fill_(self, values: Float[Tensor, "rows candidates"], value: float) -> None:
         """Overwrite the excluded entries of ``values``, in place."""
         if self.mask is not None:
             values.masked_fill_(self.mask, value)
         elif self.columns is not None:
             values.scatter_(1, self.columns, value)
+
+
+@dataclass(frozen=True)
+class OfTwoViews(Excluded):
+    """In a matrix of two views: each row itself and its partner, as views of the matrix."""
+
+    few = 2
+
+    def fill_(self, values: Float[Tensor, "rows rows"], value: float) -> None:
+        """Overwrite the entries of each row and its partner, in place."""
+        items = len(values) // 2
+        values.view(2, items, 2, items).diagonal(dim1=1, dim2=3).fill_(value)
+
+    def partners(self, values: Float[Tensor, "rows rows"]) -> Float[Tensor, "2 items"]:
+        """Return the entries of each row and its partner as a view."""
+        count = len(values)
+        items = count // 2
+        strides = (items * count - items, count + 1)  # to the second view; to the next item
+        return values.as_strided((2, items), strides, items)
 
 
 @dataclass(frozen=True)
@@ -73,6 +97,7 @@ class Batch:
             computes them from teacher and labels. ``None`` for no target.
         is_replicated: Whether all processes hold the same shared columns. They are then not
             gathered.
+        are_units: Whether all embeddings are known to have length 1 or 0, which bounds the logits.
     """
 
     layout: Layout
@@ -86,6 +111,7 @@ class Batch:
     weight: Float[Tensor, " pairs"] | None = None
     target: Float[Tensor, "anchors candidates"] | TargetRule | None = None
     is_replicated: bool = False
+    are_units: bool = False
 
     @property
     def num_anchors(self) -> int:

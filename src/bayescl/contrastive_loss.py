@@ -34,6 +34,7 @@ from bayescl._checks import (
     check_shape,
     check_tensor,
     is_eager_cpu,
+    is_traced,
 )
 from bayescl._engine import ENGINES, Engine, blocked_losses, losses_of_logits, reference_losses
 from bayescl._ops.objective import Objective
@@ -358,7 +359,7 @@ class ContrastiveLoss(nn.Module):
                 count = len(parts) * num_items
                 shape = (count, None if self._gathers else count)
                 check_valid(valid, shape, device, gathers=self._gathers)
-            batch = batch_of_views(anchors, len(parts), valid)
+            batch = batch_of_views(anchors, len(parts), valid, are_units=self.normalize)
             if target is not None:
                 batch = self._with_target(batch, target, gathers=self._gathers)
         return self.evaluate(batch, temperature=temperature, margin=margin)
@@ -477,6 +478,7 @@ class ContrastiveLoss(nn.Module):
                 columns,
                 anchor_of,
                 positive=torch.arange(len(right), device=device),
+                are_units=self.normalize,
                 valid=valid,
                 weight=checked_weight(positive_weight, right),
             )
@@ -598,6 +600,7 @@ class ContrastiveLoss(nn.Module):
                 (drawn,),
                 anchor_of,
                 positive=indices,
+                are_units=self.normalize,
                 valid=valid,
                 weight=checked_weight(positive_weight, right),
                 is_replicated=not gather_candidates,
@@ -724,8 +727,7 @@ class ContrastiveLoss(nn.Module):
             batch = corrected(batch, batch.positives.log_q, temperature)
         if batch.valid is not None:
             batch = with_zeroed_rows(batch)
-        traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-        if self.engine == "reference" or (traced and self.engine == "auto"):
+        if self.engine == "reference" or (is_traced() and self.engine == "auto"):
             return reference_losses(batch, temperature, self.objective)
         return blocked_losses(
             batch,

@@ -36,3 +36,11 @@ def test_a_step_of_resnet18_launches_less_than_half_of_what_it_did():
 def test_a_value_that_is_read_back_is_an_error():
     with FakeTensorMode(), pytest.raises(RuntimeError):
         torch.ones(3, device="cuda").sum().item()
+
+
+def test_a_loss_has_at_most_as_many_operations_as_the_naive_code():
+    counts = {row["loss"]: row["operations"] for row in launches.loss_counts()}
+    assert counts["InfoNCE"] <= counts[launches.REFERENCE] == 34
+    assert {name: counts[name] <= most for name, most in launches.MOST.items()} == dict.fromkeys(
+        launches.MOST, True
+    )

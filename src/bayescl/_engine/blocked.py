@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bayescl._checks import check_count
+from bayescl._checks import check_count, is_eager_cpu
 from bayescl._engine.reference import ObjectiveAt
 from bayescl._engine.row_gradients import Chunk, RowGradients, row_losses
 from bayescl._ops.similarity import candidate_logits
 from bayescl._types import Float
-from bayescl.batch import Batch
+from bayescl.batch import Batch, OfTwoViews
 from bayescl.rows import Rows
 
 _CPU_LOGITS = 2**18
@@ -283,22 +283,42 @@ class _Run:
     def _in_one_piece(
         self, positive_of: Tensor, wanted: tuple[bool, ...], upstream: Tensor | None
     ) -> tuple[Tensor, Gradients]:
-        """Compute two views in one chunk: the gradient by rows R is (G + G') R / t."""
-        temperature, rows = self.temperature, self.batch.anchors.embeddings
-        place = positive_of[:, None]
-        logits = (rows / temperature) @ rows.T  # [n, n]
-        positive = logits.gather(1, place).squeeze(1)
+        """Compute two views in one chunk: the gradient by rows R is (G + G') R / t.
+
+        In small batches the time is the number of operations, so views of the matrix replace
+        indices where nothing else is excluded.
+        """
+        batch, temperature, rows = self.batch, self.temperature, self.batch.anchors.embeddings
+        if isinstance(temperature, Tensor):
+            logits = (rows / temperature) @ rows.T  # [n, n]
+        else:
+            logits = _products(rows, rows.T, temperature)
         whole = slice(0, len(rows))
-        how = (self.batch, whole, self.objective_at, temperature, positive, True, None)
-        losses, gradients = row_losses(Chunk(*how, logits, upstream, any(wanted)))
+        excluded: OfTwoViews | None = None
+        if batch.needs_mask or batch.layout != "two_views":
+            positive = logits.gather(1, positive_of[:, None]).squeeze(1)
+        else:
+            excluded = OfTwoViews()
+            positive = excluded.partners(logits).flatten()
+        how = (batch, whole, self.objective_at, temperature, positive, True, None, logits, upstream)
+        chunk = Chunk(*how, any(wanted), excluded=excluded)
+        if excluded is not None and chunk.reach is not None:
+            chunk = chunk._replace(bounds=(-chunk.reach, chunk.reach))
+        losses, gradients = row_losses(chunk)
         if gradients is None:
             return losses, [None] * 4
         grad_logits, factor = gradients.unlabeled, gradients.factor
         if factor is not None:
             grad_logits *= factor[:, None]
-        grad_logits.scatter_(1, place, gradients.positive[:, None])
-        grad_logits += grad_logits.T.contiguous()
-        grad_rows = grad_logits @ rows / temperature
+        if excluded is not None:
+            excluded.partners(grad_logits).copy_(gradients.positive.view(2, -1))
+        else:
+            grad_logits.scatter_(1, positive_of[:, None], gradients.positive[:, None])
+        if is_eager_cpu(grad_logits):  # reading columns is slow
+            grad_logits += grad_logits.T.contiguous()
+        else:
+            grad_logits = grad_logits + grad_logits.T
+        grad_rows = _products(grad_logits, rows, temperature)
         grad_temperature = None
         if wanted[2] and isinstance(temperature, Tensor):
             # Both rows of a product over the temperature receive the same share.
@@ -307,6 +327,14 @@ class _Run:
             if gradients.temperature is not None:
                 _add_within_range(grad_temperature, gradients.temperature)
         return losses, [None, None, grad_temperature, grad_rows if wanted[3] else None]
+
+
+def _products(left: Tensor, right: Tensor, temperature: float | Tensor) -> Tensor:
+    """Compute a product of matrices divided by the temperature, in one operation if possible."""
+    if isinstance(temperature, Tensor):
+        return left @ right / temperature
+    unused = left.new_empty(())
+    return torch.addmm(unused, left, right, beta=0, alpha=1 / temperature)
 
 
 def _add_within_range(total: Float[Tensor, ""], added: Float[Tensor, ""]) -> None:

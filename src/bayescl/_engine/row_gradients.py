@@ -7,17 +7,26 @@ linear term of a soft target is added to either.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
 from bayescl._checks import is_eager_cpu
 from bayescl._engine.reference import ObjectiveAt, checked_losses, rows_not_finite
-from bayescl._engine.sums import sums_of
 from bayescl._engine.targets import target_rows
 from bayescl._ops.objective import LogSumObjective
+from bayescl._ops.ranks import map_binned_cdf
 from bayescl._types import Float, Int, Tensor
 from bayescl.batch import Batch, Excluded
+
+_LARGEST_EXPONENT = 40.0
+"""Up to this logit, sums of exponentials cannot overflow float32 and need no scaling."""
+
+_ABOVE_ONE = 1.001
+"""Bound of the product of two unit vectors, with rounding."""
+
+LOG2_E = math.log2(math.e)
 
 
 class Chunk(NamedTuple):
@@ -33,7 +42,15 @@ class Chunk(NamedTuple):
     logits: Float[Tensor, "rows candidates"]  # may be overwritten
     upstream: Float[Tensor, " pairs"] | None  # upstream gradient; None for ones
     differentiate: bool  # whether gradients are needed
-    bounds: tuple[float, float] | None = None  # finite bounds of the logits, if known
+    bounds: tuple[float, float] | None = None  # bounds of the logits that are not NaN, if known
+    excluded: Excluded | None = None  # default: as the batch says
+
+    @property
+    def reach(self) -> float | None:
+        """Largest possible magnitude of the logits, if embeddings have length 1."""
+        if not self.batch.are_units or isinstance(self.temperature, Tensor):
+            return None
+        return _ABOVE_ONE / self.temperature
 
     def per_pair(self, values: Float[Tensor, "#rows"]) -> Float[Tensor, "#pairs"]:
         """Expand values per anchor, or one value for all, to pairs."""
@@ -63,6 +80,8 @@ Result = tuple[Float[Tensor, " pairs"], RowGradients | None]
 def row_losses(chunk: Chunk) -> Result:
     """Compute the losses of a few anchors' pairs and, if needed, their gradients."""
     positive, logits = chunk.positive, chunk.logits
+    if chunk.bounds is not None:  # without a mask, NaN in a row is NaN in all losses
+        return _finite_row_losses(chunk)
     if is_eager_cpu(logits):
         ends = logits.aminmax()
         low, high = ends.min.item(), ends.max.item()
@@ -85,7 +104,7 @@ def row_losses(chunk: Chunk) -> Result:
 
 def _finite_row_losses(chunk: Chunk) -> Result:
     """Compute :func:`row_losses` of rows with finite logits."""
-    excluded = chunk.batch.excluded(chunk.rows)
+    excluded = chunk.excluded or chunk.batch.excluded(chunk.rows)
     if chunk.batch.target is None:
         return _objective_losses(chunk, excluded)
     target = target_rows(chunk.batch, chunk.batch.target, chunk.rows, excluded)
@@ -123,7 +142,7 @@ def _objective_losses(chunk: Chunk, excluded: Excluded) -> Result:
     objective = chunk.objective_at(chunk.temperature)
     if not isinstance(objective, LogSumObjective):
         return _losses_of_function(chunk)
-    sums = sums_of(objective, chunk.batch, chunk.rows, chunk.logits, excluded, chunk.bounds)
+    sums = sums_of(objective, chunk, excluded)
     positive, powers = chunk.positive, objective.sum_powers
     logs = [chunk.per_pair(part.log) for part in sums]
     if len(powers) < len(objective.powers):
@@ -198,3 +217,103 @@ def _losses_of_function(chunk: Chunk) -> Result:
         losses, leaves, weights, materialize_grads=True
     )
     return losses.detach(), RowGradients(grad_logits, None, grad_positive, *direct)
+
+
+class Sums(NamedTuple):
+    """Each row's exponentials relative to the row's largest logit, and their sum."""
+
+    exponentials: Float[Tensor, "rows candidates"]
+    total: Float[Tensor, " rows"]
+    log: Float[Tensor, " rows"]  # log of the unscaled sum; -inf without candidates
+    may_be_zero: bool  # whether a row may have no candidates
+
+    def per_unit(self, gradient: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+        """Return the factor of exponentials in the gradient by logits, given the one by ``log``."""
+        if not self.may_be_zero:
+            return gradient / self.total
+        # Without candidates the gradient is 0 as well: divide it by any other number.
+        return gradient / self.total.clamp(min=torch.finfo(self.total.dtype).tiny)
+
+
+def sums_of(objective: LogSumObjective, chunk: Chunk, excluded: Excluded) -> list[Sums]:
+    """Compute the sums of an objective's powers except 0. Overwrites the logits.
+
+    If finite bounds of the logits are known, the maximum of each row may not be needed.
+    """
+    # S_p = sum of w_i e^(p s_i) over the candidates i of a row, for each power p.
+    powers, logits, batch, bounds = objective.sum_powers, chunk.logits, chunk.batch, chunk.bounds
+    if objective.ranks is None:
+        excluded.fill_(logits, -torch.inf)
+        may_be_zero = excluded.mask is not None or batch.num_candidates < 3
+        return exponentiate(logits, powers, bounds, may_be_zero=may_be_zero)
+    # With weights, the exponents are p s_i + log w_i, [rows, candidates].
+    if chunk.reach is not None and not is_eager_cpu(logits):
+        excluded.fill_(logits, -torch.inf)
+        log_weights = _binned_log_weights(objective, chunk, excluded, chunk.reach)
+    else:
+        log_weights = objective.log_weights(logits, valid=batch.mask(chunk.rows))
+        bounds = None
+    others = [logits * power + log_weights for power in powers[1:]]
+    if powers[0] != 1:
+        logits *= powers[0]
+    logits += log_weights
+    sums = []
+    for terms in (logits, *others):
+        if bounds is None:
+            excluded.fill_(terms, -torch.inf)
+        sums += exponentiate(terms, bounds=bounds)
+    return sums
+
+
+def _binned_log_weights(
+    objective: LogSumObjective, chunk: Chunk, excluded: Excluded, reach: float
+) -> Float[Tensor, "rows candidates"]:
+    """Compute the logs of the weights by rank from histograms; logits are -inf if excluded."""
+    assert objective.ranks is not None
+    count = None if excluded.mask is not None else chunk.batch.num_candidates - excluded.few
+    return map_binned_cdf(
+        chunk.logits,
+        # Weights above 5e8 are cut, so that sums do not overflow.
+        lambda cdf: objective.weights_of_cdf(cdf).log().clamp(max=_LARGEST_EXPONENT / 2),
+        reach=reach,
+        count=count,
+        ranks=objective.ranks,
+        key=objective,
+    )
+
+
+def exponentiate(
+    logits: Tensor,
+    powers: Sequence[float] = (1.0,),
+    bounds: tuple[float, float] | None = None,
+    *,
+    may_be_zero: bool = True,
+) -> list[Sums]:
+    """Compute each row's sum of exponentials for each power. Overwrites ``logits``."""
+    largest: Tensor | None = None
+    reach = math.inf if bounds is None else max(-bounds[0], bounds[1]) * max(powers)
+    if reach > _LARGEST_EXPONENT:
+        # log S_p = p m + log sum e^(p (s - m)), with m the row's largest logit. In an empty row,
+        # -inf must not be subtracted from -inf.
+        largest = logits.amax(dim=1).clamp_(min=torch.finfo(logits.dtype).min)
+        logits.sub_(largest[:, None])
+    sums: list[Sums] = []
+    for power in reversed(powers):
+        terms = _exponentials(logits, power, in_place=power is powers[0])
+        total = terms.sum(dim=1)
+        log = total.log()
+        if largest is not None:
+            log.add_(largest, alpha=power)
+        sums.insert(0, Sums(terms, total, log, may_be_zero))
+    return sums
+
+
+def _exponentials(logits: Tensor, power: float, *, in_place: bool) -> Tensor:
+    """Compute the exponentials of a power times the logits."""
+    is_cpu = is_eager_cpu(logits)
+    scale = power * LOG2_E if is_cpu else power
+    if scale != 1:
+        logits, in_place = (logits.mul_(scale) if in_place else logits * scale), True
+    if is_cpu:  # exp2 is up to four times as fast as exp
+        return logits.exp2_()
+    return logits.exp_() if in_place else logits.exp()

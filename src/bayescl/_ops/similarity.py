@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import torch
+from typing import Any
 
-from bayescl._checks import is_eager_cpu
+import torch
+from torch.nn import functional as F
+
+from bayescl._checks import is_eager_cpu, is_traced
 from bayescl._ops.log_space import at_least_float32
 from bayescl._types import Float, Tensor
 
@@ -30,9 +33,17 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
         tensor([[0.6000, 0.8000],
                 [0.0000, 0.0000]])
     """
+    if not (is_eager_cpu(embeddings) or is_traced()):
+        unit: Tensor = _UnitVectors.apply(embeddings)
+        return unit
     lengths: Tensor = torch.linalg.vector_norm(embeddings, dim=-1, keepdim=True)
     if _are_ordinary(lengths):
         return embeddings * lengths.reciprocal()
+    return _robust_unit_vectors(embeddings)
+
+
+def _robust_unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]:
+    """Compute :func:`unit_vectors` of any rows, without branches on the values."""
     largest = embeddings.detach().abs().amax(dim=-1, keepdim=True)
     # A row that is not finite becomes NaN without gradient. A product with NaN would give a NaN
     # gradient even where the row is masked.
@@ -46,6 +57,39 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
     # The gradient of a product is cheaper than the gradient of a quotient.
     unit = scaled * torch.where(small, 1.0, length).reciprocal()
     return torch.where(finite, unit, torch.nan)
+
+
+class _UnitVectors(torch.autograd.Function):
+    """:func:`_robust_unit_vectors` with few operations, each of which launches a kernel on a GPU.
+
+    With the direction u of a row x and the gradient g by u, the gradient by x is
+    (g - u (u . g)) / |x|.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor) -> Tensor:
+        tiny = torch.finfo(rows.dtype).tiny
+        largest = torch.linalg.vector_norm(rows, torch.inf, dim=-1, keepdim=True)
+        largest = F.threshold(largest, tiny, 1.0)  # zero rows stay zero; NaN is kept
+        unit = rows / largest
+        # The largest coordinate is 1 unless the row is zero.
+        length = F.threshold(torch.linalg.vector_norm(unit, dim=-1, keepdim=True), 0.5, 1.0)
+        unit /= length
+        ctx.save_for_backward(rows, unit, largest, length)
+        return unit
+
+    @staticmethod
+    def backward(ctx: Any, grad_unit: Tensor) -> Tensor:
+        rows, unit, largest, length = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a second derivative may follow
+            again = _robust_unit_vectors(rows)
+            second: Tensor = torch.autograd.grad(again, rows, grad_unit, create_graph=True)[0]
+            return second
+        along = (grad_unit * unit).sum(dim=-1, keepdim=True)
+        grad_rows: Tensor = torch.addcmul(grad_unit, unit, along, value=-1)
+        grad_rows /= length
+        grad_rows /= largest
+        return grad_rows.masked_fill_(length.isnan(), 0.0)
 
 
 def _are_ordinary(lengths: Float[Tensor, "*rows 1"]) -> bool:
