@@ -71,7 +71,8 @@ class LogSumObjective:
 
     Attributes:
         ranks: Kind of rank that :meth:`weights_of_cdf` receives, as in
-            :func:`~bayescl.functional.empirical_cdf`. ``None`` if all weights are 1.
+            :func:`~bayescl.functional.empirical_cdf`. ``None`` if all weights are 1. On a GPU,
+            ranks of cosines come from a histogram of each row with 1,025 bins.
         powers: Powers of the sums, at least 0. The power 0 is the unweighted number of candidates.
 
     Example:

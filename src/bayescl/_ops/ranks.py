@@ -154,17 +154,17 @@ def map_binned_cdf(
     counts = torch.zeros(len(logits), BINS + 3, dtype=torch.int64, device=device)
     counts[:, 1:].scatter_(1, bins, 1, reduce="add")
     excluded = counts[:, 1]
-    number = None if count is not None else logits.shape[1] - excluded[:, None]
+    number = logits.shape[1] - excluded[:, None] if count is None else None
     excluded.zero_()
     through = counts.cumsum(dim=1)
     # Twice the rank of each bin: of its middle, or of its upper end.
     doubled = through[:, 1:] + (through[:, :-1] if ranks == "mid" else through[:, 1:])
-    if count is None:
+    if number is not None:
         values = function(doubled.to(dtype) / (2 * number.clamp(min=1)))
     else:
         (table,) = kept(
             ("table", key, count, device, dtype),
-            lambda: (_table(function, count, device, dtype),),
+            lambda: (_table(function, count or 0, device, dtype),),
         )
         values = table[doubled]
     return values.gather(1, bins)
