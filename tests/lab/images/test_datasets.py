@@ -106,3 +106,40 @@ def test_an_npz_file_is_never_unpickled(tmp_path):  # of other damage see the ho
     np.savez(tmp_path / "a.npz", images=np.array([{}], dtype=object), labels=[0])
     with pytest.raises(ValueError, match="it holds Python objects"):
         load_images(str(tmp_path / "a.npz"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "expected"),
+    [
+        ((4, 6, 8, 3), None, (3, 6, 8)),
+        ((4, 6, 8, 1), None, (1, 6, 8)),
+        ((4, 6, 8, 5), None, (5, 6, 8)),
+        ((4, 2, 6, 8), None, (2, 6, 8)),
+        ((4, 3, 8, 3), "channels-last", (3, 3, 8)),
+        ((4, 3, 8, 3), None, "may have their channels first or last: add an array 'layout'"),
+        ((4, 8, 8, 8), None, "may have their channels first or last: add an array 'layout'"),
+        ((4, 3, 8, 3), "NHWC", "layout must be one of channels-first, channels-last, got 'NHWC'"),
+    ],
+)
+def test_channels_come_first_or_last(tmp_path, shape, layout, expected):
+    images = np.arange(np.prod(shape)).reshape(shape).astype(np.uint8)
+    given = {} if layout is None else {"layout": layout}
+    np.savez(tmp_path / "a.npz", images=images, **given)
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=expected):
+            load_images(str(tmp_path / "a.npz"))
+        return
+    store = load_images(str(tmp_path / "a.npz")).train
+    assert store.item_shape == expected
+    is_last = expected[0] == shape[3]
+    np.testing.assert_array_equal(store.items, images.transpose(0, 3, 1, 2) if is_last else images)
+
+
+def test_words_for_unknown_are_counted_and_may_be_named(tmp_path):
+    labels = ["none", "mild", "NA", "?"] * 5
+    np.savez(tmp_path / "a.npz", images=IMAGES, labels=labels)
+    parts = load_images(str(tmp_path / "a.npz"))
+    assert parts.train.class_names == ("mild", "none")
+    assert "words that mean unknown: 'NA' (5), '?' (5) (--unknown to change)" in parts.remarks[0]
+    chosen = load_images(str(tmp_path / "a.npz"), unknown=("none",))
+    assert chosen.train.class_names == ("?", "NA", "mild")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from bayescl_lab.images import decoding
 from bayescl_lab.images import folder as folder_module
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.images.folder import load_folder
+from bayescl_lab.images.table import ImageTable
 
 RNG = np.random.default_rng(0)
 
@@ -277,3 +279,15 @@ def test_images_larger_than_the_memory_are_refused_with_advice(tmp_path, monkeyp
     monkeypatch.setattr(folder_module, "usable_memory", lambda: 100)
     with pytest.raises(ValueError, match=r"the images need 0.0 GB, .* pass a smaller --image-size"):
         load_folder(tmp_path)
+
+
+def test_names_that_are_not_utf_8_or_composed_otherwise_are_valid_text(tmp_path):
+    for number, name in enumerate((b"caf\xe9.png", "cafe\u0301/\u00e9.png".encode())):
+        path = tmp_path / os.fsdecode(b"a" if number == 0 else b"") / os.fsdecode(name)
+        save(colors(), path)
+    (tmp_path / "a.csv").write_text("file,label\n\u00e9.png,bee\n")
+    table = ImageTable.read(tmp_path / "a.csv")
+    store, _, _ = load_folder(tmp_path, table=table)
+    assert store.ids.tolist() == ["a/caf\\xe9.png", "caf\u00e9/\u00e9.png"]
+    assert store.labels.tolist() == [-1, 0]
+    assert load_folder(tmp_path)[0].class_names == ("a", "caf\u00e9")

@@ -19,7 +19,7 @@ def test_a_foreign_image_is_read_rightly_or_refused(tmp_path, case: Case) -> Non
             load_folder(tmp_path)
         assert "\n" not in str(refusal.value)
         return
-    pixels = load_folder(tmp_path)[0].images[0].permute(1, 2, 0).numpy().astype(float)
+    pixels = load_folder(tmp_path)[0].items[0].permute(1, 2, 0).numpy().astype(float)
     assert pixels.shape == (HEIGHT, WIDTH, case.outcome.shape[2])
     quarters = pixels.reshape(2, HEIGHT // 2, 2, WIDTH // 2, -1)[:, 2:-2, :, 2:-2].mean((1, 3))
     np.testing.assert_allclose(quarters, case.outcome, atol=24 if "LAB" in case.name else 6)
