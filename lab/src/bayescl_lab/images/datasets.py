@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool
 from torch import Tensor
 
@@ -20,15 +17,8 @@ from bayescl_lab.images.folder import load_folder
 from bayescl_lab.images.pixels import store_from_arrays
 from bayescl_lab.images.published import READERS, load_published
 from bayescl_lab.images.table import unknown_words
-from bayescl_lab.items.store import UNLABELED, ItemStore, Parts
-from bayescl_lab.items.subsets import (
-    SEED,
-    chosen_classes,
-    only_classes,
-    stratified_split,
-)
-
-TRAIN_SHARE = 0.7  # share of each class for training when images are split
+from bayescl_lab.items.parts import Parts, mask_of_test, parts_of, split_labeled, train_and_test
+from bayescl_lab.items.store import ItemStore
 
 
 def load_images(
@@ -78,38 +68,15 @@ def load_images(
     """
     keep = labels_per_class or 0
     stores, remarks = _load(data, keep, unknown, **of_folder)
-    if classes is not None:
-        class_names = stores[0].class_names
-        if not class_names:
-            raise ValueError(f"{data}: classes cannot be chosen because the images have no labels")
-        chosen = chosen_classes(class_names, classes)
-        stores = [only_classes(store, chosen) for store in stores]
-    if evaluate_on == "validation":
-        stores = _split(stores[0], keep)
-    train, evaluation = stores[0], stores[1] if len(stores) == 2 else None
-    if evaluation is None and train.class_names and keep <= len(train):
-        remarks += (
-            f"{data}: all labeled images are used for training, and none is left for evaluation",
-        )
-    if evaluation is not None and keep:
-        left, held = (int((it.labels != UNLABELED).sum()) for it in (evaluation, train))
-        if left < held / 4:  # without this option, three tenths are held out
-            remarks += (
-                f"{data}: labels_per_class {keep} leaves {left} labeled images for evaluation",
-            )
-    for remark in remarks:
-        announce(remark)
-    if evaluation is not None and (evaluation.labels == UNLABELED).all():
-        raise ValueError(f"{data}: no image of the {evaluate_on} part has a label")
-    if evaluation is not None and len(train.class_names) < 2:  # every probe would be right
-        only = f"{data}: all labels are {train.class_names[0]!r}, and probes need two classes"
-        raise ValueError(f"{only}: images without labels are used only for training")
-    if max_train_images is not None:
-        share = min(1.0, max_train_images / len(train))
-        train = train.subset(stratified_split(train.labels, share=share, seed=SEED)[0])
-        if evaluation is not None and (train.labels == UNLABELED).all():
-            raise ValueError(f"max_train_images leaves no labeled image, got {max_train_images}")
-    return Parts(train, evaluation, remarks)
+    return parts_of(
+        data,
+        stores,
+        remarks,
+        evaluate_on=evaluate_on,
+        classes=classes,
+        max_train_items=max_train_images,
+        labels_per_class=keep,
+    )
 
 
 def _load(
@@ -141,37 +108,7 @@ def _load(
             f"no data set is called {data!r}; known are {', '.join(known_data_sets())}, "
             "or give a folder of images or the path of an .npz file"
         )
-    if store.class_names and is_test.any():
-        only_tested = set(store.labels[is_test].tolist()) - set(store.labels[~is_test].tolist())
-        if unknown := sorted(store.class_names[label] for label in only_tested - {UNLABELED}):
-            listed = ", ".join(unknown[:5])
-            raise ValueError(f"{data}: the training part has no images of {listed}")
-    train = store.subset(~is_test) if is_test.any() else store
-    remarks += _about(data, store, train)
-    if not store.class_names:
-        return [train], tuple(remarks)
-    return [train, store.subset(is_test)] if is_test.any() else _split(store, keep), tuple(remarks)
-
-
-def _about(data: str, store: ItemStore, train: ItemStore) -> Iterator[str]:
-    """Describe the number of images without a label and of each domain."""
-    if not store.class_names:
-        yield f"{data}: the images have no labels: they are used only for training"
-    elif unknown := int((train.labels == UNLABELED).sum()):
-        every = len(train)
-        yield f"{data}: {unknown} of {every} images have no label: they are used only for training"
-    if store.domains is not None:
-        none, *sizes = (store.domains + 1).bincount().tolist()
-        named = [f"{it} ({n})" for it, n in zip(store.domain_names, sizes, strict=True)]
-        listed = ", ".join(named[:8]) + ", ..." * (len(named) > 8)
-        domains = f"{len(named)} domain{'s' * (len(named) > 1)}"
-        yield f"{data}: {domains}: {listed}" + f"; {none} images have none" * (none > 0)
-
-
-@cache
-def announce(remark: str) -> None:
-    """Log a remark once per process."""
-    logging.getLogger(__name__).warning("%s", remark)
+    return train_and_test(data, store, is_test, keep, remarks)
 
 
 def known_data_sets() -> tuple[str, ...]:
@@ -184,7 +121,7 @@ def _digits() -> tuple[ItemStore, ...]:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    return _split(store_from_arrays(bunch.images / 16, bunch.target, name=DIGITS.name))
+    return split_labeled(store_from_arrays(bunch.images / 16, bunch.target, name=DIGITS.name))
 
 
 def _npz(
@@ -216,34 +153,4 @@ def _npz(
     words = (array.astype(str) for array in named if array.dtype.kind in "US")
     counts = Counter(word for array in words for word in array[np.isin(array, unknown)].tolist())
     remarks = [f"{path}: {line}" for line in unknown_words(counts)]
-    if is_train is None:
-        return store, torch.zeros(len(store), dtype=torch.bool), remarks
-    if is_train.dtype != np.bool_ or len(is_train) != len(store):
-        raise ValueError(
-            f"{path}: is_train must hold one boolean per image, "
-            f"got {is_train.dtype} of shape {list(is_train.shape)}"
-        )
-    if is_train.all() or not is_train.any():
-        raise ValueError(f"{path}: is_train must leave images for both parts")
-    return store, ~torch.from_numpy(is_train), remarks
-
-
-def _split(store: ItemStore, keep: int = 0) -> tuple[ItemStore, ...]:
-    """Split every class in the same proportion. Images without a label stay in the first part.
-
-    At least ``keep`` labeled images of each class also stay. There is no second part if no image is
-    left for it.
-    """
-    labeled = (store.labels != UNLABELED).nonzero().squeeze(1)
-    if len(labeled) == 0:
-        raise ValueError(f"{store.name}: the images have no labels, which a validation part needs")
-    labels = store.labels[labeled]
-    train, evaluation = stratified_split(labels, share=TRAIN_SHARE, seed=SEED, least=keep)
-    if keep and len(evaluation) == 0:
-        return (store,)
-    if len(train) == 0 or len(evaluation) == 0:
-        count = f"{len(labeled)} labeled image{'s' * (len(labeled) > 1)}"
-        raise ValueError(f"{store.name}: {count} cannot be split into two parts")
-    is_held_out = torch.zeros_like(store.labels, dtype=torch.bool)
-    is_held_out[labeled[evaluation]] = True
-    return store.subset(~is_held_out), store.subset(is_held_out)
+    return store, mask_of_test(store, is_train), remarks

@@ -20,8 +20,9 @@ from torch.nn import functional as F
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 
 if TYPE_CHECKING:
+    from bayescl_lab.items.parts import Parts
     from bayescl_lab.items.simclr import SimCLR
-    from bayescl_lab.items.store import ItemStore, Parts
+    from bayescl_lab.items.store import ItemStore
 
 TOP = 5  # guesses in the second score
 ROWS_AT_ONCE = 1024  # number of queries at a time

@@ -104,36 +104,6 @@ class ItemStore:
         return self if known.all() else self.subset(known)
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Training and evaluation items, without overlap.
-
-    Labels of training items are used only by probes. Some or all may be unknown.
-    """
-
-    train: ItemStore
-    evaluation: ItemStore | None  # None if no item has a label
-    remarks: tuple[str, ...] = ()  # one line for each kind of file left out of the data set
-
-    @property
-    def has_labels(self) -> bool:
-        """Whether both parts have labels for probes."""
-        return self.evaluation is not None
-
-    def labeled(self) -> tuple[ItemStore, ItemStore]:
-        """Return the labeled items of both parts; raise ``ValueError`` if there are none."""
-        if self.evaluation is None:
-            raise ValueError(
-                f"{self.train.name}: the {self.train.noun} have no labels to evaluate with"
-            )
-        return self.train.labeled(), self.evaluation.labeled()
-
-    def to(self, device: torch.device | str) -> Parts:
-        """Copy both parts to another device."""
-        evaluation = None if self.evaluation is None else self.evaluation.to(device)
-        return replace(self, train=self.train.to(device), evaluation=evaluation)
-
-
 def copied_to(values: Tensor, device: torch.device) -> Tensor:
     """Copy values from the CPU to a device, through pinned memory for a GPU.
 

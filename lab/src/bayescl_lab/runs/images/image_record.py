@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from bayescl_lab._files import write_atomically
 from bayescl_lab._types import AnyArray, Values
 from bayescl_lab.images.datasets import known_data_sets
-from bayescl_lab.items.store import ItemStore, Parts
+from bayescl_lab.items.parts import Parts
+from bayescl_lab.items.store import ItemStore
 from bayescl_lab.runs.folder import RunFolder, read_json, write_json
 from bayescl_lab.runs.record import Arrays, read_record, without_formulas, write_record
 

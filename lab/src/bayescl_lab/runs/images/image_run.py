@@ -20,12 +20,13 @@ from bayescl_lab._fields import check_choice
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab._types import Config, Values
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
-from bayescl_lab.images.datasets import announce, known_data_sets, load_images
+from bayescl_lab.images.datasets import known_data_sets, load_images
 from bayescl_lab.images.folder import caution
 from bayescl_lab.items.batches import EpochOrder, StoreBatches
+from bayescl_lab.items.parts import Parts, announce
 from bayescl_lab.items.probes import PROBES, few_label_draws, run_probes
 from bayescl_lab.items.simclr import SimCLR
-from bayescl_lab.items.store import UNLABELED, ItemStore, Parts
+from bayescl_lab.items.store import UNLABELED, ItemStore
 from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.image_record import ImageRecord
