@@ -16,8 +16,8 @@ from runs.same_run import assert_same_run
 from bayescl_lab import load
 from bayescl_lab.runs.exporting import run_embeddings
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.image_record import ImageRecord
 from bayescl_lab.runs.images.image_run import train_images
+from bayescl_lab.runs.item_record import ItemRecord
 from bayescl_lab.runs.ranking.ranking_record import RankingRecord
 from bayescl_lab.runs.ranking.ranking_run import evaluate_recommender, train_ranking
 from bayescl_lab.runs.result import Result
@@ -40,14 +40,14 @@ def run(request, settings, ranking_settings, trained, tmp_path) -> Path:
 
 def located(run: Path, name: str) -> Path:
     """The file of a run; its archive is named by its kind."""
-    archive = "images.npz" if Kind.of(run) is Kind.IMAGES else "interactions.npz"
+    archive = "items.npz" if Kind.of(run) is Kind.IMAGES else "interactions.npz"
     return run / name.replace("ARCHIVE", archive)
 
 
 def read_all(run: Path) -> None:
     """Read what commands read of a run."""
     folder = RunFolder.find(run)
-    record = ImageRecord if Kind.of(run) is Kind.IMAGES else RankingRecord
+    record = ItemRecord if Kind.of(run) is Kind.IMAGES else RankingRecord
     record.read(folder)
     read_checkpoint(folder)
     Result.read_all(folder.result_file, folder.identity)

@@ -46,6 +46,15 @@ class Standardization(nn.Module):
         self.register_buffer("mean", (center + total / count).float().view(-1, *ones))
         self.register_buffer("deviation", deviation.float().view(-1, *ones))
 
+    @classmethod
+    def of(cls, mean: Tensor, deviation: Tensor) -> Standardization:
+        """Return a standardization with a given mean and deviation."""
+        self = cls.__new__(cls)
+        nn.Module.__init__(self)
+        self.register_buffer("mean", mean)
+        self.register_buffer("deviation", deviation)
+        return self
+
     def forward(self, items: Items) -> Views:
         """Standardize items."""
         scaled: Tensor = (items.float() - self.mean) / self.deviation

@@ -117,7 +117,7 @@ def named_encoder(name: str | None) -> nn.Module | None:
     """Return the custom encoder named by an option; ``None`` if there is none."""
     if name is None:
         return None
-    from bayescl_lab.runs.images.encoder import own_encoder
+    from bayescl_lab.runs.own_code import own_encoder
 
     return own_encoder(name)
 

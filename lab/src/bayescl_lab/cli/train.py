@@ -54,8 +54,8 @@ def images(
         checkpoint_every: Number of epochs between checkpoints.
     """
     from bayescl_lab.compare.plan import with_values
-    from bayescl_lab.runs.images.encoder import own_encoder
     from bayescl_lab.runs.images.image_run import train_images
+    from bayescl_lab.runs.own_code import own_encoder
 
     (method,) = methods_with_teacher([loss], settings.teacher)
     if method.endswith(TEACHER) and settings.positive_share == 1:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from typing_extensions import Self, Unpack
+from typing_extensions import Unpack
 
 from bayescl_lab._types import Values
 from bayescl_lab.compare.comparison import compared
-from bayescl_lab.compare.plan import Plan, with_values
-from bayescl_lab.items.probes import PROBES
-from bayescl_lab.runs.images.encoder import own_encoder
+from bayescl_lab.compare.encoders import EncoderPlan
+from bayescl_lab.items.probes import MEASURES
+from bayescl_lab.runs.own_code import own_encoder
 from bayescl_lab.runs.images.image_run import ImageRun, train_images
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.parallel import Train, TrainOptions
@@ -28,25 +28,15 @@ def train_with_own_encoder(
 
 
 @dataclass(frozen=True)
-class ImagePlan(Plan[ImageSettings]):
+class ImagePlan(EncoderPlan[ImageSettings]):
     """Plan on images."""
 
     train: Train = train_images
 
-    def prepared(self, out: Path) -> Self:
-        """Return the plan; raise ``ValueError`` if images cannot be used or have no labels."""
-        del out
+    def open_run(self, settings: ImageSettings) -> ImageRun:
+        """Open a run with its images."""
         is_own = self.train is train_with_own_encoder
-        # Each choice of images is read once.
-        chosen = {(one.data, one.classes): one for one in self.methods.values()}
-        first = next(iter(chosen.values()))
-        tried = [with_values(first, {"evaluate_on": "validation"})] if self.stages else []
-        for settings in (*chosen.values(), *tried):
-            run = ImageRun(settings, own_encoder(settings.encoder) if is_own else None)
-            _ = run.batches  # raises on invalid settings
-            if not run.parts.has_labels:
-                raise ValueError(f"{settings.data}: a comparison needs labels to evaluate encoders")
-        return self
+        return ImageRun(settings, own_encoder(settings.encoder) if is_own else None)
 
 
 def compare_images(
@@ -63,4 +53,4 @@ def compare_images(
     """
     train = train_with_own_encoder if allows_own_encoder else train_images
     given = compared(methods, shared, seeds=seeds, tune=tune)
-    return ImagePlan(**given, train=train, measures=PROBES)
+    return ImagePlan(**given, train=train, measures=MEASURES)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from bayescl import DomainBatchSampler
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.items.store import Items, ItemStore, copied_to
 
@@ -58,6 +59,28 @@ class EpochOrder:
         rows = torch.randperm(self.size, generator=torch.Generator().manual_seed(seed))
         for batch in rows[: len(self) * self.batch_size].split(self.batch_size):
             yield batch.chunk(self.num_ranks)[self.rank]
+
+
+@dataclass(eq=False)
+class DomainOrder(EpochOrder):
+    """Sampler of the rows of full batches of a few domains each; see :class:`EpochOrder`."""
+
+    domains: Int[Tensor, " items"] = field(kw_only=True)
+    domains_per_batch: int = field(kw_only=True)
+
+    def __iter__(self) -> Iterator[Int[Tensor, " batch"]]:
+        """Yield this device's rows of each batch."""
+        sampler = DomainBatchSampler(
+            self.domains,
+            self.batch_size,
+            self.domains_per_batch,
+            seed=self.seed,
+            rank=0,
+            num_processes=1,
+        )
+        sampler.set_epoch(self.epoch)
+        for batch in sampler:
+            yield torch.tensor(batch).chunk(self.num_ranks)[self.rank]
 
 
 class StoreBatches:

@@ -101,7 +101,8 @@ def left_out(store: ItemStore, count: int, fold: int) -> Bool[Tensor, " items"]:
         >>> sum(left_out(store, 1, fold).long() for fold in range(3))
         tensor([1, 1, 1, 1])
     """
-    known = [] if store.domains is None else store.domains[store.domains >= 0].unique().tolist()
+    domains = torch.empty(0) if store.domains is None else store.domains
+    known = domains[domains >= 0].unique().tolist()
     if len(known) <= count:
         raise ValueError(
             f"{store.name}: leave_out needs more domains than are left out, got {count} of "
@@ -110,7 +111,8 @@ def left_out(store: ItemStore, count: int, fold: int) -> Bool[Tensor, " items"]:
     folds = -(-len(known) // count)
     generator = torch.Generator().manual_seed(derived_seed(SEED, Purpose.ORDER, fold // folds))
     order = torch.tensor(known)[torch.randperm(len(known), generator=generator)]
-    return torch.isin(store.domains, order.tensor_split(folds)[fold % folds])
+    left = order.tensor_split(folds)[fold % folds]
+    return torch.isin(domains, left)
 
 
 def parts_of(

@@ -7,6 +7,7 @@ of the features.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import fmean, stdev
@@ -28,6 +29,16 @@ TOP = 5  # guesses in the second score
 ROWS_AT_ONCE = 1024  # number of queries at a time
 VALUES_AT_ONCE = 2**26  # largest number of values of a tensor in a fit; limits memory
 FEW_LABELS = (1, 5)  # labels per class, smallest first
+NEAREST = 10  # neighbors of recall, so that rare classes are not outvoted
+CLUSTERED = 5000  # largest number of items that are clustered
+
+MEASURES = (
+    *(f"few_label_{count}" for count in FEW_LABELS),
+    *("knn", "linear", "knn_domains", "nmi", "ari", "recall"),
+)
+"""Names of all measures of comparisons, in the order of tables. ``knn_domains`` takes neighbors
+from other domains only; ``nmi`` and ``ari`` compare k-means clusters with classes; ``recall`` is
+the lowest recall of a class by the 10 nearest neighbors."""
 
 PROBES = (*(f"few_label_{count}" for count in FEW_LABELS), "knn", "linear")
 """Names of the probes, in the order of tables. ``linear`` may come with ``linear_top5``."""
@@ -47,7 +58,12 @@ def probe_title(probe: str) -> str:
     if probe.startswith("few_label_"):
         count = probe.removeprefix("few_label_")
         return f"{count} label{'s' * (count != '1')}/class"
-    return {"knn": "k-NN", "linear": "linear", "linear_top5": "linear, top 5"}[probe]
+    return {"knn": "k-NN", "linear": "linear", "linear_top5": "linear, top 5",
+        "knn_domains": "k-NN, other domains",
+        "nmi": "NMI",
+        "ari": "ARI",
+        "recall": "lowest recall",
+    }[probe]
 
 
 def run_probes(
@@ -80,6 +96,7 @@ def run_probes(
                 data, labels_per_class=count, draws=draws
             )
     scores["knn"] = knn_probe(data)
+    scores |= domain_scores(data, *parts.labeled()) | cluster_scores(data) | recalls(data)
     if linear_protocol == "fast":
         return scores | linear_probe(data)
     return scores | augmented_linear_probe(model, *parts.labeled())
@@ -182,7 +199,59 @@ class ProbeData(NamedTuple):
         return (train - mean) / scale, (self.features - mean) / scale
 
 
-@torch.no_grad()
+def domain_scores(data: ProbeData, train: ItemStore, evaluation: ItemStore) -> dict[str, float]:
+    """Compute k-NN accuracy with neighbors from other domains, if both parts have domains."""
+    if train.domains is None or evaluation.domains is None:
+        return {}
+    right, count = 0.0, 0
+    for domain in evaluation.domains.unique():
+        rows, others = evaluation.domains == domain, train.domains != domain
+        if others.any():
+            some = data._replace(
+                train_features=data.train_features[others],
+                train_labels=data.train_labels[others],
+                features=data.features[rows],
+                labels=data.labels[rows],
+            )
+            right, count = right + knn_probe(some) * int(rows.sum()), count + int(rows.sum())
+    return {"knn_domains": right / count} if count else {}
+
+
+def cluster_scores(data: ProbeData) -> dict[str, float]:
+    """Compare clusters of k-means, one per class, with classes: NMI and ARI.
+
+    The unit vectors of all items are clustered, or of 5,000 random items.
+    """
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    features = F.normalize(torch.cat([data.train_features, data.features]), dim=1).cpu()
+    labels = torch.cat([data.train_labels, data.labels]).cpu()
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))[:CLUSTERED]
+    if len(order) < data.num_classes:
+        return {}
+    means = KMeans(data.num_classes, n_init=4, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fewer distinct rows than clusters
+        clusters = means.fit_predict(features[order].numpy())
+    truth = labels[order].numpy()
+    nmi = float(normalized_mutual_info_score(truth, clusters))
+    return {"nmi": nmi, "ari": float(adjusted_rand_score(truth, clusters))}
+
+
+def recalls(data: ProbeData) -> dict[str, float]:
+    """Compute the recall of each class by the 10 nearest neighbors, and the lowest one.
+
+    The names are ``recall`` and, for each class by number, ``recall_0``, ``recall_1`` and so on.
+    """
+    right = knn_predictions(data, k=NEAREST) == data.labels
+    counts = data.labels.bincount(minlength=data.num_classes)
+    hits = data.labels[right].bincount(minlength=data.num_classes)
+    known = counts.nonzero().flatten().tolist()
+    found = {f"recall_{label}": float(hits[label] / counts[label]) for label in known}
+    return {"recall": min(found.values()), **found}
+
+
 def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> float:
     r"""Compute the accuracy of a vote among the nearest training images.
 
@@ -198,19 +267,27 @@ def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> flo
         >>> knn_probe(ProbeData(train, labels, torch.tensor([[2.0, 0.2]]), torch.tensor([0]), 2))
         1.0
     """
+    predictions = knn_predictions(data, k=k, temperature=temperature)
+    return (predictions == data.labels).double().mean().item()
+
+
+@torch.no_grad()
+def knn_predictions(
+    data: ProbeData, *, k: int = 200, temperature: float = 0.1
+) -> Int[Tensor, " rows"]:
+    """Predict classes by nearest neighbors; see :func:`knn_probe`."""
     k = max(1, min(k, len(data.train_features) // data.num_classes))
     train = F.normalize(data.train_features.float(), dim=1)
-    correct = torch.zeros((), dtype=torch.int64, device=train.device)
+    predictions = []
     evaluation = F.normalize(data.features.float(), dim=1)
-    batches = evaluation.split(ROWS_AT_ONCE), data.labels.split(ROWS_AT_ONCE)
-    for rows, labels in zip(*batches, strict=True):
+    for rows in evaluation.split(ROWS_AT_ONCE):
         similarity, neighbors = (rows @ train.T).topk(k, dim=1)
         # [rows, k]; 1 is the largest cosine, so that no weight overflows
         weight = ((similarity - 1) / temperature).exp()
         votes = weight.new_zeros(len(rows), data.num_classes)
         votes.scatter_add_(1, data.train_labels[neighbors], weight)
-        correct += (votes.argmax(dim=1) == labels).sum()
-    return correct.item() / len(data.labels)
+        predictions.append(votes.argmax(dim=1))
+    return torch.cat(predictions)
 
 
 def linear_probe(data: ProbeData) -> dict[str, float]:

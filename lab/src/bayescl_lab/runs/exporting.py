@@ -70,7 +70,7 @@ def run_embeddings(
 def _image_rows(run: ImageRun, part: str, output: str) -> pl.DataFrame:
     """Return the rows of a part's images."""
     from bayescl_lab.items.probes import extract_features
-    from bayescl_lab.runs.images.image_record import image_ids
+    from bayescl_lab.runs.item_record import item_ids
 
     store = run.part(part)
     model: Any = run.model.to(run.device)
@@ -80,7 +80,7 @@ def _image_rows(run: ImageRun, part: str, output: str) -> pl.DataFrame:
     domains = np.full(len(store), -1) if store.domains is None else store.domains.cpu().numpy()
     return pl.DataFrame(
         {
-            "image": image_ids(store),
+            "image": item_ids(store),
             "part": [part] * len(store),
             "label": labels,
             "class": np.array([*store.class_names, ""])[labels],
@@ -115,7 +115,7 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
 def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> Config:
     """Write the network with its preparation as a torch program; return its description."""
     from bayescl_lab.runs.images.encoder import load_encoder
-    from bayescl_lab.runs.images.image_record import ImageRecord
+    from bayescl_lab.runs.item_record import ItemRecord
 
     model = load_encoder(run, encoder)
     example = torch.zeros((2, *model.image_shape), dtype=torch.uint8)
@@ -131,7 +131,7 @@ def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> C
         "use": "torch.export.load('encoder.pt2').module()(images)",
         "images": {"dtype": "uint8", "shape": ["any number", *model.image_shape]},
         "features": features,
-        "class_names": list(ImageRecord.read(run).class_names),
+        "class_names": list(ItemRecord.read(run).class_names),
     }
 
 

@@ -37,6 +37,7 @@ Rows = Sequence[Mapping[str, float]]
 class Kind(str, Enum):
     """Kinds of runs with a model, named by their commands."""
 
+    ARRAYS = "train arrays"
     IMAGES = "train images"
     RANKING = "train ranking"
 
@@ -45,7 +46,7 @@ class Kind(str, Enum):
     @property
     def parts(self) -> tuple[str, ...]:
         """Parts of the data that can be embedded, the default first."""
-        return ("evaluation", "train", ALL_PARTS) if self is Kind.IMAGES else ("items", "users")
+        return ("items", "users") if self is Kind.RANKING else ("evaluation", "train", ALL_PARTS)
 
     @classmethod
     def of(cls, path: Path) -> Kind:

@@ -5,10 +5,7 @@ This module does not import Lightning.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,19 +14,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bayescl_lab._fields import Count, checked
-from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.images.encoders import ResNetEncoder, SmallConvEncoder
 from bayescl_lab.images.pixels import store_from_arrays
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.image_record import ImageRecord
 from bayescl_lab.runs.images.image_settings import ImageSettings
+from bayescl_lab.runs.item_record import ItemRecord
 from bayescl_lab.runs.weights import part_of_state, read_weights
 
 
 def build_encoder(settings: ImageSettings, image_shape: Sequence[int]) -> nn.Module:
     """Build the encoder named by the settings for images of a given shape.
 
-    A custom encoder is built only if the user names it; see :func:`own_encoder`.
+    A custom encoder is built only if the user names it; see :mod:`bayescl_lab.runs.own_code`.
     """
     channels, *sides = image_shape
     name = settings.encoder
@@ -42,32 +38,6 @@ def build_encoder(settings: ImageSettings, image_shape: Sequence[int]) -> nn.Mod
             "in Python"
         )
     return ResNetEncoder(name, channels=channels, image_size=size, stride=settings.stride)
-
-
-def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
-    """Build a custom encoder from a name such as "my_module:build"; ``None`` for other names.
-
-    The function is called without arguments and returns a module that maps images to features.
-    The working directory is searched too. Pass only names that the user typed, because reading a
-    run's folder must not execute code.
-    """
-    if ":" not in name:
-        return None
-    module, _, function = name.partition(":")
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
-    importlib.invalidate_caches()  # the file may have been written after this process started
-    try:
-        build = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"encoder {name}: {error}") from None
-    finally:
-        sys.path.remove(here)
-    with seeded(derived_seed(seed, Purpose.WEIGHTS)):
-        encoder = build if isinstance(build, nn.Module) else build()
-    if isinstance(encoder, nn.Module):
-        return encoder
-    raise ValueError(f"encoder {name} must return a torch.nn.Module, got {type(encoder).__name__}")
 
 
 class PreparedEncoder(nn.Module):
@@ -128,8 +98,8 @@ def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Prepare
     Raises:
         ValueError: if there is no checkpoint yet, or the weights belong to another network.
     """
-    record = ImageRecord.read(folder)
-    channels, height, width = map(int, record.preparation["image_shape"])
+    record = ItemRecord.read(folder)
+    channels, height, width = map(int, record.preparation["item_shape"])
     state = read_weights(folder)
     if encoder is None:
         settings = ImageSettings.from_config({**folder.config(), "device": "cpu"})

@@ -4,39 +4,30 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import nn
 
-from bayescl_lab._arrays import read_array
-from bayescl_lab._fields import check_choice
-from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab._types import Config, Values
+from bayescl_lab.images.augmentation import Normalization
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.datasets import known_data_sets, load_images
 from bayescl_lab.images.folder import caution
-from bayescl_lab.items.batches import EpochOrder, StoreBatches
-from bayescl_lab.items.parts import Parts, announce
-from bayescl_lab.items.probes import PROBES, few_label_draws, run_probes
+from bayescl_lab.items.parts import Parts
+from bayescl_lab.items.probes import PROBES
 from bayescl_lab.items.simclr import SimCLR
-from bayescl_lab.items.store import UNLABELED, ItemStore
 from bayescl_lab.runs.captured import CapturedStep
+from bayescl_lab.runs.encoder_run import EncoderRun
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.image_record import ImageRecord
+from bayescl_lab.runs.images.encoder import build_encoder
 from bayescl_lab.runs.images.image_settings import ImageSettings
-from bayescl_lab.runs.images.model import build_model
+from bayescl_lab.runs.images.model import build_augmentation
 from bayescl_lab.runs.loop import Journal
-from bayescl_lab.runs.losses import LOSSES
-from bayescl_lab.runs.result import Result, Row, Score
-from bayescl_lab.runs.run import Kind, Rows, TrainedRun, write_evaluation
-from bayescl_lab.runs.weights import part_of_state, read_weights
+from bayescl_lab.runs.result import Result, Row
+from bayescl_lab.runs.run import Kind
 
 _logger = logging.getLogger(__name__)
 
@@ -44,128 +35,56 @@ SUSPICIOUS, FEW_CLASSES = 0.99, 10
 """Accuracy of every probe above which a few class folders may be sources instead of classes."""
 
 
-class ImageRun(TrainedRun[ImageSettings]):
-    """A run on images with its images, model and batches.
-
-    Args:
-        settings: Settings of the run.
-        encoder: Custom network that replaces the encoder in the settings. Default: none.
-        data: Location of the images. Default: the location in the settings.
-        record: Record of images in the run's folder, which the images must match.
-        preparation: Preparation of other images, from the record of the run.
-        split: Whether to split other images into parts.
-    """
+class ImageRun(EncoderRun[ImageSettings]):
+    """A run on images; see :class:`EncoderRun`."""
 
     kind = Kind.IMAGES
     settings_type = ImageSettings
-    model: SimCLR
+    source_of_domains = (
+        "give a column of a table (--domain-column), folders (--folders domains), or an array "
+        "domains in an .npz file"
+    )
 
-    def __init__(
-        self,
-        settings: ImageSettings,
-        encoder: nn.Module | None = None,
-        *,
-        data: str | None = None,
-        record: ImageRecord | None = None,
-        preparation: Values | None = None,
-        split: bool = True,
-    ) -> None:
-        super().__init__(settings)
-        self.data = settings.data if data is None else data
-        choice = settings.choice_of_images()
+    @property
+    def linear_protocol(self) -> str:  # type: ignore[override]
+        """Protocol of the linear probe."""
+        return self.settings.linear_protocol
+
+    def load_parts(self, preparation: Values | None, *, split: bool) -> Parts:
+        """Load the images of the run, or other images with the same preparation."""
+        choice = self.settings.choice_of_images()
         if preparation is not None:
             choice |= _choice_of_other_images(self.data, preparation, split=split)
-        parts = load_images(self.data, **choice)
-        if record is not None:
-            record.refuse_changes(ImageRecord.of(self.data, parts, {}))
-        if preparation is not None and parts.train.item_shape != (*preparation["image_shape"],):
-            raise ValueError(
-                f"{self.data}: images must have shape {preparation['image_shape']} as in training, "
-                f"got {list(parts.train.item_shape)}"
-            )
-        self.parts: Parts = parts.to(self.device)
-        self.remarks = [*parts.remarks]
-        steps = max(1, len(parts.train) // settings.batch_size)
-        self.model = build_model(settings, self.parts.train, steps_per_epoch=steps, encoder=encoder)
+        return load_images(self.data, **choice)
 
-    @cached_property
-    def known(self) -> dict[str, Tensor]:
-        """Metadata of each training image, by the names of the loss's arguments."""
+    def build_model(self, encoder: nn.Module | None) -> SimCLR:
+        """Build the module for the training images."""
         settings, train = self.settings, self.parts.train
-        loss = LOSSES[settings.loss.loss]
-        unknown = int((train.labels == UNLABELED).sum())
-        if loss.needs_labels and unknown:
-            raise ValueError(
-                f"the {loss.title} loss needs the class of every image, but "
-                f"{unknown} of {len(train)} images of {train.name} have none"
-            )
-        known = _known_labels(self.parts, settings)
-        if settings.domains:
-            if train.domains is None:
-                raise ValueError(
-                    f"{self.data} has no domains: give a column of a table (--domain-column), "
-                    "folders (--folders domains), or an array domains in an .npz file"
-                )
-            known["domains"] = train.domains
-        if settings.teacher not in ("items", "none") and settings.positive_share < 1:
-            known["teacher"] = _teacher(Path(str(settings.teacher)), train)
-        return known
 
-    @cached_property
-    def batches(self) -> StoreBatches:
-        """Batches of the training images."""
-        train, settings, known = self.parts.train, self.settings, self.known
-        place = {"rank": self.rank, "num_ranks": settings.num_processes}
-        order = EpochOrder(len(train), settings.batch_size, settings.seed, **place)
-        return StoreBatches(train, order, known)
+        shape = train.item_shape
+        model = self.simclr(
+            lambda: build_encoder(settings, shape) if encoder is None else encoder,
+            build_augmentation(settings, shape),
+            Normalization(train),
+            channels_last=settings.channels_last,
+        )
+        if settings.channels_last:
+            model.encoder.to(memory_format=torch.channels_last)
+        return model
 
-    def part(self, name: str) -> ItemStore:
-        """Return the images of a part, "train" or "evaluation"; raise if there are none."""
-        check_choice("part", name, ("train", "evaluation"))
-        store = self.parts.train if name == "train" else self.parts.evaluation
-        if store is None:
-            raise ValueError(f"{self.data} has no evaluation part, only train")
-        return store
-
-    @classmethod
-    def restore(cls, folder: RunFolder, data: str | None = None) -> Config:
-        """Return location and record of the run's images, or of other images to evaluate on."""
-        if data is not None:
-            return {"data": data, "preparation": ImageRecord.read(folder).preparation}
-        if not folder.has_record:
-            return {}
-        record = ImageRecord.read(folder)
-        if record.data not in known_data_sets() and not Path(record.data).exists():
-            missing = f"the images of the run are missing from {record.data}"
-            raise ValueError(f"{missing}: give their location with --data")
-        return {"data": record.data, "record": record}
-
-    def write_record(self, folder: RunFolder) -> None:
-        """Record the images and their location in the run's folder."""
+    def preparation(self) -> Config:
+        """Describe how images are prepared for the encoder."""
         normalization: Any = self.model.normalization
-        preparation = {
-            "image_shape": list(self.parts.train.item_shape),
+        return {
             "divide_by": 255,
             "mean": normalization.mean.flatten().tolist(),
             "deviation": normalization.deviation.flatten().tolist(),
             "values": self.parts.train.values,
         }
-        record = ImageRecord.of(self.data, self.parts, preparation)
-        record.write(folder)
-        self.remarks += record.write_copies(folder)
-        for remark in self.remarks:
-            announce(remark)
 
-    def start_from(self, path: Path) -> None:
-        """Load the encoder and projection head of another run with the same networks."""
-        state = read_weights(RunFolder.open(path, Kind.IMAGES))
-        try:
-            for name in ("encoder", "projection_head"):
-                self.model.get_submodule(name).load_state_dict(part_of_state(state, name))
-        except RuntimeError:
-            raise ValueError(
-                f"init: the encoder or projection head of {path} does not match these settings"
-            ) from None
+    def is_published(self) -> bool:
+        """Return whether the images are a published data set."""
+        return self.data in known_data_sets()
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
         """Train, with the step as one CUDA graph if the settings ask for it."""
@@ -189,39 +108,7 @@ class ImageRun(TrainedRun[ImageSettings]):
         )
         return None
 
-    def evaluate(self) -> Row:
-        """Evaluate the current encoder with all probes."""
-        self.model.to(self.device)
-        found = run_probes(self.model, self.parts, linear_protocol=self.settings.linear_protocol)
-        probes = [name for name in found if not name.endswith("_spread")]
-        return Row({name: Score(found[name], found.get(f"{name}_spread")) for name in probes})
-
-    def result(self, row: Row, remarks: Sequence[str] = (), part: str | None = None) -> Result:
-        """Return the result with the row of this run."""
-        settings, part = self.settings, part or self.settings.evaluate_on
-        evaluated = {part: len(self.parts.labeled()[1])} if self.parts.has_labels else {}
-        return Result(
-            settings.data,
-            part,
-            {settings.method: row},
-            1,
-            encoder=settings.encoder,
-            sizes={"train": len(self.parts.train), **evaluated},
-            settings=settings.as_config(),
-            remarks=remarks,
-        )
-
-    def results(self, folder: RunFolder, rows: Rows) -> Result:
-        """Return all probes and remarks."""
-        del folder, rows
-        labels = self.known.get("labels")
-        row, remarks = self.evaluate() if self.parts.has_labels else Row({}), [*self.remarks]
-        if labels is not None:
-            known = int((labels != UNLABELED).sum())
-            remarks.append(f"the loss was given the labels of {known} of {len(labels)} images")
-        return self.result(row, [*remarks, *self._suspicion(row, remarks)])
-
-    def _suspicion(self, row: Row, remarks: Sequence[str]) -> Iterator[str]:
+    def suspicions(self, row: Row, remarks: Sequence[str]) -> Iterator[str]:
         """Yield a remark if a few class folders are classified almost perfectly."""
         scores = [row.scores[name].mean for name in PROBES if name in row.scores]
         of_folders = Path(self.data).is_dir() and self.settings.table is None
@@ -232,9 +119,11 @@ class ImageRun(TrainedRun[ImageSettings]):
             yield f"every probe is right for at least {SUSPICIOUS:.0%} of the images: {line}"
 
 
-def _choice_of_other_images(data: str, preparation: Values, *, split: bool) -> Config:
+def _choice_of_other_images(
+    data: str, preparation: Values, *, split: bool
+) -> dict[str, Any]:
     """Return how to load other images with the preparation of the run's images."""
-    _, height, width = preparation["image_shape"]
+    _, height, width = preparation["item_shape"]
     choice: Config = {"table": None, "image_size": None}
     if Path(data).is_dir():
         choice["image_size"] = height if height == width else None
@@ -247,53 +136,6 @@ def _choice_of_other_images(data: str, preparation: Values, *, split: bool) -> C
         "evaluate_on": "test",
         "labels_per_class": sys.maxsize,  # keep all in the first part
     }
-
-
-def _known_labels(parts: Parts, settings: ImageSettings) -> dict[str, Int[Tensor, " images"]]:
-    """Return the labels for the loss, -1 for the other images."""
-    per_class = settings.labels_per_class
-    if per_class is None or LOSSES[settings.loss.loss].needs_labels:
-        return {}
-    train = parts.train
-    train.labeled()  # raises if there are no labels
-    classes = len(train.class_names)
-    for label, name in enumerate(train.class_names):
-        counts = [
-            0 if store is None else int((store.labels == label).sum())
-            for store in (train, parts.evaluation)
-        ]
-        if counts[0] < per_class:
-            raise ValueError(
-                "labels_per_class must be at most the number of labeled training images of each "
-                f"class, got {per_class}: class {name} has {counts[0]}, and {counts[1]} more in "
-                f"the {settings.evaluate_on} part"
-            )
-    (rows,) = few_label_draws(
-        train.labels,
-        num_classes=classes,
-        labels_per_class=per_class,
-        draws=1,
-        seed=derived_seed(settings.seed, Purpose.LABELS),
-    )
-    known = torch.full_like(train.labels, UNLABELED)
-    known[rows] = train.labels[rows]
-    return {"labels": known}
-
-
-def _teacher(path: Path, train: ItemStore) -> Float[Tensor, "images dim"]:
-    """Read embeddings of the training images from a file."""
-    if path.suffix != ".npy":
-        raise ValueError(f"teacher must be an .npy file, got {path}")
-    embeddings = read_array(path, dimensions=[2])
-    if len(embeddings) != len(train):
-        raise ValueError(
-            f"teacher must have one embedding per training image, "
-            f"got {len(embeddings)} in {path} for {len(train)} images"
-        )
-    values = torch.from_numpy(np.asarray(embeddings, np.float32).copy())
-    if not values.isfinite().all():
-        raise ValueError(f"teacher must be finite, got NaN or infinite values in {path}")
-    return values
 
 
 def train_images(
@@ -328,14 +170,8 @@ def train_images(
         ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
             holds another run or a damaged checkpoint.
     """
-    given: Config = {"encoder": encoder}
-    if resume:
-        folder = RunFolder.open(out, Kind.IMAGES)
-        before = str(folder.config().get("data", settings.data))
-        if settings.data != before:
-            given |= {"data": settings.data, "record": ImageRecord.read(folder)}
-            settings = replace(settings, data=before)
-    return ImageRun.train(settings, out, fit_options, resume=resume, **given)
+    given: Any = {"fit_options": fit_options, "encoder": encoder}
+    return ImageRun.train_in(settings, out, resume=resume, **given)
 
 
 def evaluate_images(
@@ -351,6 +187,4 @@ def evaluate_images(
     Returns:
         The result, as in ``evaluation.json``.
     """
-    folder, run, epochs = ImageRun.reopen(path, data=data, encoder=encoder)
-    row = replace(run.evaluate(), epochs=epochs)
-    return write_evaluation(folder, run.result(row, part=data))
+    return ImageRun.evaluate_in(path, encoder=encoder, data=data)

@@ -1,15 +1,16 @@
-"""A run's record of its images, to detect changes.
+"""A run's record of its items, to detect changes.
 
-``data.json`` has the location, the classes and the preparation of the images. ``images.npz`` has
-the id, class, part and checksum of every image.
+``data.json`` has the location, the classes and the preparation of the items. ``items.npz`` has
+the id, class, part and checksum of every item.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,51 +19,62 @@ from numpy.typing import NDArray
 
 from bayescl_lab._files import write_atomically
 from bayescl_lab._types import AnyArray, Values
-from bayescl_lab.images.datasets import known_data_sets
 from bayescl_lab.items.parts import Parts
 from bayescl_lab.items.store import ItemStore
 from bayescl_lab.runs.folder import RunFolder, read_json, write_json
 from bayescl_lab.runs.record import Arrays, read_record, without_formulas, write_record
 
-FILE = "images.npz"
+FILE = "items.npz"
 COPIES = "copies.csv"
 _ROWS_AT_ONCE = 256  # images that are read together
 _COLUMNS = ("ids", "parts", "labels", "checksums")
 
 
 @dataclass(frozen=True)
-class ImageRecord:
-    """The images of a run.
+class ItemRecord:
+    """The items of a run.
 
     Attributes:
-        data: Location of the images: the name of a data set, or an absolute path.
-        preparation: Preparation of images for the encoder.
+        data: Location of the items: the name of a data set, or an absolute path.
+        preparation: Preparation of items for the encoder.
         class_names: One name per class.
         arrays: ``ids``, ``parts`` (0 for training, 1 for evaluation), ``labels`` and ``checksums``
-            of the images. Checksums of the pixels are -1 for published images.
+            of the items. Checksums are -1 for published data sets.
+        noun: What the items are, in messages.
     """
 
     data: str
     preparation: Values
     class_names: tuple[str, ...]
     arrays: Arrays
+    noun: str = "images"
 
     @classmethod
-    def of(cls, data: str, parts: Parts, preparation: Values) -> ImageRecord:
-        """Return the record of the current images at ``data``, a name or path."""
-        where = data if data in known_data_sets() else str(Path(data).resolve())
+    def of(
+        cls,
+        data: str,
+        parts: Parts,
+        preparation: Values,
+        *,
+        is_published: bool = False,
+    ) -> ItemRecord:
+        """Return the record of the current items at ``data``, a name or path."""
+        where = data if is_published else str(Path(data).resolve())
         stores = [store for store in (parts.train, parts.evaluation) if store is not None]
         sizes = [len(store) for store in stores]
         arrays: dict[str, AnyArray] = {
-            "ids": np.concatenate([image_ids(store) for store in stores]),
+            "ids": np.concatenate([item_ids(store) for store in stores]),
             "parts": np.repeat(np.arange(len(stores), dtype=np.int8), sizes),
             "labels": torch.cat([store.labels.cpu() for store in stores]).numpy(),
-            "checksums": np.concatenate([_checksums(where, store) for store in stores]),
+            "checksums": np.concatenate(
+                [_checksums(store, is_published=is_published) for store in stores]
+            ),
         }
-        return cls(where, preparation, parts.train.class_names, arrays)
+        train = parts.train
+        return cls(where, preparation, train.class_names, arrays, train.noun)
 
     def write(self, folder: RunFolder) -> None:
-        """Write both files into a run's folder; if they exist, update the images' location."""
+        """Write both files into a run's folder; if they exist, update their location."""
         if folder.data_file.is_file():
             before = read_json(folder.data_file, folder.identity)
             if before["data"] != self.data:
@@ -72,7 +84,7 @@ class ImageRecord:
         write_record(folder, FILE, self.arrays, {"data": self.data, **about})
 
     @classmethod
-    def read(cls, folder: RunFolder) -> ImageRecord:
+    def read(cls, folder: RunFolder) -> ItemRecord:
         """Return the record in a run's folder; raise ``ValueError`` if it is missing or damaged."""
         description, arrays = read_record(folder, FILE)
         try:
@@ -82,8 +94,8 @@ class ImageRecord:
         except (KeyError, TypeError):
             raise ValueError(f"{folder.data_file} is damaged") from None
 
-    def refuse_changes(self, now: ImageRecord) -> None:
-        """Raise ``ValueError`` with counts if images were added, removed or changed."""
+    def refuse_changes(self, now: ItemRecord) -> None:
+        """Raise ``ValueError`` with counts if items were added, removed or changed."""
         before, after = self.arrays["ids"], now.arrays["ids"]
         _, old, new = np.intersect1d(before, after, return_indices=True)
         pairs = zip(self._compared(), now._compared(), strict=True)
@@ -96,17 +108,18 @@ class ImageRecord:
         changes = [f"{count} {what}" for what, count in counts.items() if count]
         if changes:
             raise ValueError(
-                f"{Path(self.data).name}: images differ from those that the run was trained on: "
+                f"{Path(self.data).name}: {now.noun} differ from those that the run was trained "
+                "on: "
                 f"{', '.join(changes)}: restore them, or evaluate on other data with --data"
             )
 
     def _compared(self) -> tuple[AnyArray, ...]:
-        """Return part, class and checksum of every image."""
+        """Return part, class and checksum of every item."""
         classes = np.array([*self.class_names, ""])[self.arrays["labels"]]
         return self.arrays["parts"], classes, self.arrays["checksums"]
 
     def write_copies(self, folder: RunFolder) -> Iterator[str]:
-        """Write which images have equal checksums to ``copies.csv``, and say how many.
+        """Write which items have equal checksums to ``copies.csv``, and say how many.
 
         Args:
             folder: The run's folder.
@@ -121,27 +134,27 @@ class ImageRecord:
             return
         rows = rows[np.argsort(groups[rows], kind="stable")]
         names = np.array(["train", "evaluation"])[parts[rows]]
-        table = pl.DataFrame({"group": checksums[rows], "image": ids[rows], "part": names})
+        table = pl.DataFrame({"group": checksums[rows], self.noun[:-1]: ids[rows], "part": names})
         write_atomically(folder.path / COPIES, without_formulas(table).write_csv())
         pairs = {*zip(groups[rows].tolist(), parts[rows].tolist(), strict=True)}
         distinct = len({group for group, _ in pairs})
         again, across = len(rows) - distinct, len(pairs) - distinct
-        line = f"{again} images are exact copies of others"
+        line = f"{again} {self.noun} are exact copies of others"
         if again == 1:
-            line = "1 image is an exact copy of another"
+            line = f"1 {self.noun[:-1]} is an exact copy of another"
         both = f", {across} of them in both parts" * (across > 0)
         yield f"{line}{both}: {COPIES} in the run's folder lists them"
 
 
-def image_ids(store: ItemStore) -> AnyArray:
-    """Return the id of every image: its file in the folder, or its number in the data set."""
+def item_ids(store: ItemStore) -> AnyArray:
+    """Return the id of every item: its file in the folder, or its number in the data set."""
     return np.arange(len(store)).astype(str) if store.ids is None else store.ids
 
 
-def _checksums(data: str, store: ItemStore) -> NDArray[np.int64]:
-    """Compute checksums of the pixels of one part; -1 for published images, which were verified."""
-    if data in known_data_sets():
+def _checksums(store: ItemStore, *, is_published: bool) -> NDArray[np.int64]:
+    """Compute checksums of the items of a part; -1 for published ones, which were verified."""
+    if is_published:
         return np.full(len(store), -1, dtype=np.int64)
     chunks = torch.arange(len(store), device=store.device).split(_ROWS_AT_ONCE)
-    pixels = (image for rows in chunks for image in store.take(rows).cpu().numpy())
-    return np.fromiter(map(zlib.crc32, pixels), dtype=np.int64, count=len(store))
+    items = (item for rows in chunks for item in store.take(rows).cpu().numpy())
+    return np.fromiter(map(zlib.crc32, items), dtype=np.int64, count=len(store))

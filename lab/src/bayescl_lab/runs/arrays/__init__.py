@@ -1,0 +1,1 @@
+"""Runs on rows of numbers and signals."""

@@ -1,0 +1,334 @@
+"""One run that trains an encoder on two views of each item: train, resume, evaluate."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from bayescl_lab._arrays import read_array
+from bayescl_lab._fields import check_choice
+from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab._types import Config, Values
+from bayescl_lab.items.augmentation import Augmentation
+from bayescl_lab.items.batches import DomainOrder, EpochOrder, StoreBatches
+from bayescl_lab.items.networks import ProjectionHead, feature_dim_of
+from bayescl_lab.items.parts import Parts, announce
+from bayescl_lab.items.probes import few_label_draws, run_probes
+from bayescl_lab.items.simclr import SimCLR
+from bayescl_lab.items.store import UNLABELED, ItemStore
+from bayescl_lab.runs.encoder_settings import EncoderSettings
+from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.item_record import ItemRecord
+from bayescl_lab.runs.losses import LOSSES
+from bayescl_lab.runs.result import Result, Row, Score
+from bayescl_lab.runs.run import Rows, TrainedRun, write_evaluation
+from bayescl_lab.runs.weights import part_of_state, read_weights
+
+AnyEncoderSettings = TypeVar("AnyEncoderSettings", bound=EncoderSettings)
+
+
+class EncoderRun(TrainedRun[AnyEncoderSettings]):
+    """A run of an encoder with its items, model and batches.
+
+    Args:
+        settings: Settings of the run.
+        encoder: Custom network that replaces the encoder in the settings. Default: none.
+        data: Location of the items. Default: the location in the settings.
+        record: Record of items in the run's folder, which the items must match.
+        preparation: Preparation of other items, from the record of the run.
+        split: Whether to split other items into parts.
+    """
+
+    model: SimCLR
+    source_of_domains: ClassVar[str]
+    """Advice on where domains may come from."""
+    linear_protocol = "fast"
+
+    def __init__(
+        self,
+        settings: AnyEncoderSettings,
+        encoder: nn.Module | None = None,
+        *,
+        data: str | None = None,
+        record: ItemRecord | None = None,
+        preparation: Values | None = None,
+        split: bool = True,
+    ) -> None:
+        super().__init__(settings)
+        self.data = settings.where if data is None else data
+        parts = self.load_parts(preparation, split=split)
+        if record is not None:
+            record.refuse_changes(self.record_of(parts, {}))
+        shape = parts.train.item_shape
+        if preparation is not None and shape != (*preparation["item_shape"],):
+            raise ValueError(
+                f"{self.data}: {parts.train.noun} must have shape {preparation['item_shape']} as "
+                f"in training, got {list(shape)}"
+            )
+        self.parts: Parts = parts.to(self.device)
+        self.remarks = [*parts.remarks]
+        self.model = self.build_model(encoder)
+
+    @abstractmethod
+    def load_parts(self, preparation: Values | None, *, split: bool) -> Parts:
+        """Load training and evaluation items; see the arguments of the class."""
+
+    @abstractmethod
+    def build_model(self, encoder: nn.Module | None) -> SimCLR:
+        """Build the module to train, with weights drawn from the seed."""
+
+    @abstractmethod
+    def preparation(self) -> Config:
+        """Describe how items are prepared for the encoder, as plain values."""
+
+    def is_published(self) -> bool:
+        """Return whether the data are a published data set that was verified."""
+        return False
+
+    def suspicions(self, row: Row, remarks: Sequence[str]) -> Iterator[str]:
+        """Yield further remarks on scores."""
+        del row, remarks
+        yield from ()
+
+    def record_of(self, parts: Parts, preparation: Values) -> ItemRecord:
+        """Return the record of the current items."""
+        return ItemRecord.of(self.data, parts, preparation, is_published=self.is_published())
+
+    def simclr(
+        self,
+        encoder: Callable[[], nn.Module],
+        augmentation: Augmentation,
+        normalization: nn.Module,
+        **options: Any,
+    ) -> SimCLR:
+        """Build the module, given a function that builds the encoder, and further arguments."""
+        settings, shape = self.settings, self.parts.train.item_shape
+        with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
+            network = encoder()
+            feature_dim = feature_dim_of(network, shape)
+            head = ProjectionHead(feature_dim, settings.hidden_dim, settings.embedding_dim)
+        of_loss: Config = {"ranks": settings.ranks} if settings.loss.takes_ranks else {}
+        if not settings.loss.loss_class.needs_labels:  # SupCon's target comes from labels only
+            of_loss["positive_share"] = settings.positive_share
+        loss = settings.loss.build(gather=settings.num_processes > 1, **of_loss)
+        steps = max(1, len(self.parts.train) // settings.batch_size)
+        return SimCLR(
+            encoder=network,
+            projection_head=head,
+            loss=loss,
+            augmentation=augmentation,
+            normalization=normalization,
+            embeds_items=settings.teacher == "items" and settings.positive_share < 1,
+            learning_rate=settings.lr,
+            weight_decay=settings.weight_decay,
+            total_steps=settings.epochs * steps,
+            seed=settings.seed,
+            **options,
+        )
+
+    @cached_property
+    def known(self) -> dict[str, Tensor]:
+        """Metadata of each training item, by the names of the loss's arguments."""
+        settings, train = self.settings, self.parts.train
+        loss = LOSSES[settings.loss.loss]
+        unknown = int((train.labels == UNLABELED).sum())
+        if loss.needs_labels and unknown:
+            raise ValueError(
+                f"the {loss.title} loss needs the class of every item, but "
+                f"{unknown} of {len(train)} {train.noun} of {train.name} have none"
+            )
+        known = _known_labels(self.parts, settings)
+        if settings.domains:
+            if train.domains is None:
+                raise ValueError(f"{self.data} has no domains: {self.source_of_domains}")
+            known["domains"] = train.domains
+        if settings.teacher not in ("items", "none") and settings.positive_share < 1:
+            known["teacher"] = _teacher(Path(str(settings.teacher)), train)
+        return known
+
+    @cached_property
+    def batches(self) -> StoreBatches:
+        """Batches of the training items."""
+        train, settings, known = self.parts.train, self.settings, self.known
+        place = {"rank": self.rank, "num_ranks": settings.num_processes}
+        groups = train.domains if settings.domains_per_batch is not None else None
+        if groups is None or len(groups.unique()) <= (settings.domains_per_batch or 0):
+            order = EpochOrder(len(train), settings.batch_size, settings.seed, **place)
+        else:
+            order = DomainOrder(
+                len(train),
+                settings.batch_size,
+                settings.seed,
+                **place,
+                domains=groups.cpu(),
+                domains_per_batch=settings.domains_per_batch or 0,
+            )
+        return StoreBatches(train, order, known)
+
+    def part(self, name: str) -> ItemStore:
+        """Return the items of a part, "train" or "evaluation"; raise if there are none."""
+        check_choice("part", name, ("train", "evaluation"))
+        store = self.parts.train if name == "train" else self.parts.evaluation
+        if store is None:
+            raise ValueError(f"{self.data} has no evaluation part, only train")
+        return store
+
+    @classmethod
+    def restore(cls, folder: RunFolder, data: str | None = None) -> Config:
+        """Return location and record of the run's items, or of other items to evaluate on."""
+        if data is not None:
+            return {"data": data, "preparation": ItemRecord.read(folder).preparation}
+        if not folder.has_record:
+            return {}
+        record = ItemRecord.read(folder)
+        if Path(record.data).is_absolute() and not Path(record.data).exists():
+            missing = f"the data of the run are missing from {record.data}"
+            raise ValueError(f"{missing}: give their location with --data")
+        return {"data": record.data, "record": record}
+
+    def write_record(self, folder: RunFolder) -> None:
+        """Record the items and their location in the run's folder."""
+        shape = {"item_shape": list(self.parts.train.item_shape)}
+        record = self.record_of(self.parts, {**shape, **self.preparation()})
+        record.write(folder)
+        self.remarks += record.write_copies(folder)
+        for remark in self.remarks:
+            announce(remark)
+
+    def start_from(self, path: Path) -> None:
+        """Load the encoder and projection head of another run with the same networks."""
+        state = read_weights(RunFolder.open(path, self.kind))
+        try:
+            for name in ("encoder", "projection_head"):
+                self.model.get_submodule(name).load_state_dict(part_of_state(state, name))
+        except RuntimeError:
+            raise ValueError(
+                f"init: the encoder or projection head of {path} does not match these settings"
+            ) from None
+
+    def evaluate(self) -> Row:
+        """Evaluate the current encoder with all probes."""
+        self.model.to(self.device)
+        found = run_probes(self.model, self.parts, linear_protocol=self.linear_protocol)
+        probes = [name for name in found if not name.endswith("_spread")]
+        return Row({name: Score(found[name], found.get(f"{name}_spread")) for name in probes})
+
+    def result(self, row: Row, remarks: Sequence[str] = (), part: str | None = None) -> Result:
+        """Return the result with the row of this run."""
+        settings, part = self.settings, part or self.settings.evaluate_on
+        evaluated = {part: len(self.parts.labeled()[1])} if self.parts.has_labels else {}
+        return Result(
+            settings.where,
+            part,
+            {settings.method: row},
+            1,
+            encoder=vars(settings)["encoder"],
+            sizes={"train": len(self.parts.train), **evaluated},
+            settings=settings.as_config(),
+            remarks=remarks,
+        )
+
+    def results(self, folder: RunFolder, rows: Rows) -> Result:
+        """Return all probes and remarks."""
+        del folder, rows
+        labels = self.known.get("labels")
+        row, remarks = self.evaluate() if self.parts.has_labels else Row({}), [*self.remarks]
+        if labels is not None:
+            known = int((labels != UNLABELED).sum())
+            remarks.append(
+                f"the loss was given the labels of {known} of {len(labels)} {self.parts.train.noun}"
+            )
+        return self.result(row, [*remarks, *self.suspicions(row, remarks)])
+
+    @classmethod
+    def train_in(
+        cls,
+        settings: Any,
+        out: Path,
+        *,
+        resume: bool = False,
+        fit_options: Values,
+        **given: Any,
+    ) -> Result:
+        """Train, evaluate with all probes, and write both to a run folder.
+
+        A resumed run may name a new location of the same items.
+        """
+        if resume:
+            folder = RunFolder.open(out, cls.kind)
+            before = str(folder.config().get("data", settings.data))
+            if settings.data != before:
+                given |= {"data": settings.data, "record": ItemRecord.read(folder)}
+                settings = replace(settings, data=before)
+        return cls.train(settings, out, fit_options, resume=resume, **given)
+
+    @classmethod
+    def evaluate_in(
+        cls, path: Path, *, encoder: nn.Module | None = None, data: str | None = None
+    ) -> Result:
+        """Evaluate the last checkpoint of a run, and write ``evaluation.json``.
+
+        Args:
+            path: Run folder of a run, finished or not.
+            encoder: Custom network of the run, if it has one.
+            data: Other items to evaluate on. Default: the items of the run.
+        """
+        folder, run, epochs = cls.reopen(path, data=data, encoder=encoder)
+        row = replace(run.evaluate(), epochs=epochs)
+        return write_evaluation(folder, run.result(row, part=data))
+
+
+def _known_labels(parts: Parts, settings: EncoderSettings) -> dict[str, Int[Tensor, " items"]]:
+    """Return the labels for the loss, -1 for the other items."""
+    per_class = settings.labels_per_class
+    if per_class is None or LOSSES[settings.loss.loss].needs_labels:
+        return {}
+    train = parts.train
+    train.labeled()  # raises if there are no labels
+    classes = len(train.class_names)
+    for label, name in enumerate(train.class_names):
+        counts = [
+            0 if store is None else int((store.labels == label).sum())
+            for store in (train, parts.evaluation)
+        ]
+        if counts[0] < per_class:
+            raise ValueError(
+                "labels_per_class must be at most the number of labeled training items of each "
+                f"class, got {per_class}: class {name} has {counts[0]}, and {counts[1]} more in "
+                f"the {settings.evaluate_on} part"
+            )
+    (rows,) = few_label_draws(
+        train.labels,
+        num_classes=classes,
+        labels_per_class=per_class,
+        draws=1,
+        seed=derived_seed(settings.seed, Purpose.LABELS),
+    )
+    known = torch.full_like(train.labels, UNLABELED)
+    known[rows] = train.labels[rows]
+    return {"labels": known}
+
+
+def _teacher(path: Path, train: ItemStore) -> Float[Tensor, "items dim"]:
+    """Read embeddings of the training items from a file."""
+    if path.suffix != ".npy":
+        raise ValueError(f"teacher must be an .npy file, got {path}")
+    embeddings = read_array(path, dimensions=[2])
+    if len(embeddings) != len(train):
+        raise ValueError(
+            f"teacher must have one embedding per training item, "
+            f"got {len(embeddings)} in {path} for {len(train)} {train.noun}"
+        )
+    values = torch.from_numpy(np.asarray(embeddings, np.float32).copy())
+    if not values.isfinite().all():
+        raise ValueError(f"teacher must be finite, got NaN or infinite values in {path}")
+    return values

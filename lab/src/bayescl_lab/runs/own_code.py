@@ -1,0 +1,50 @@
+"""Functions and modules that a user names, such as "my_module:build"."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from bayescl_lab._randomness import Purpose, derived_seed, seeded
+
+
+def own_object(what: str, name: str) -> Any:
+    """Import an object from a name such as "my_module:build"; ``None`` for names without a colon.
+
+    The working directory is searched too. Pass only names that the user typed, because reading a
+    run's folder must not execute code.
+
+    Raises:
+        ValueError: if there is no such object. The message starts with ``what``.
+    """
+    if ":" not in name:
+        return None
+    module, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    importlib.invalidate_caches()  # the file may have been written after this process started
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{what} {name}: {error}") from None
+    finally:
+        sys.path.remove(here)
+
+
+def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
+    """Build a custom encoder; ``None`` for names without a colon.
+
+    The function is called without arguments and returns a module that maps items to features.
+    """
+    build = own_object("encoder", name)
+    if build is None:
+        return None
+    with seeded(derived_seed(seed, Purpose.WEIGHTS)):
+        encoder = build if isinstance(build, nn.Module) else build()
+    if isinstance(encoder, nn.Module):
+        return encoder
+    raise ValueError(f"encoder {name} must return a torch.nn.Module, got {type(encoder).__name__}")
