@@ -12,9 +12,9 @@ from bayescl_lab._types import Values
 from bayescl_lab.compare.comparison import compared
 from bayescl_lab.compare.encoders import EncoderPlan
 from bayescl_lab.items.probes import MEASURES
-from bayescl_lab.runs.own_code import own_encoder
 from bayescl_lab.runs.images.image_run import ImageRun, train_images
 from bayescl_lab.runs.images.image_settings import ImageSettings
+from bayescl_lab.runs.own_code import own_encoder
 from bayescl_lab.runs.parallel import Train, TrainOptions
 from bayescl_lab.runs.result import Result
 

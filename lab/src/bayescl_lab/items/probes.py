@@ -58,7 +58,10 @@ def probe_title(probe: str) -> str:
     if probe.startswith("few_label_"):
         count = probe.removeprefix("few_label_")
         return f"{count} label{'s' * (count != '1')}/class"
-    return {"knn": "k-NN", "linear": "linear", "linear_top5": "linear, top 5",
+    return {
+        "knn": "k-NN",
+        "linear": "linear",
+        "linear_top5": "linear, top 5",
         "knn_domains": "k-NN, other domains",
         "nmi": "NMI",
         "ari": "ARI",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,9 +119,7 @@ class ImageRun(EncoderRun[ImageSettings]):
             yield f"every probe is right for at least {SUSPICIOUS:.0%} of the images: {line}"
 
 
-def _choice_of_other_images(
-    data: str, preparation: Values, *, split: bool
-) -> dict[str, Any]:
+def _choice_of_other_images(data: str, preparation: Values, *, split: bool) -> dict[str, Any]:
     """Return how to load other images with the preparation of the run's images."""
     _, height, width = preparation["item_shape"]
     choice: Config = {"table": None, "image_size": None}
