@@ -12,7 +12,7 @@ from bayescl.functional import Objective
 from bayescl.losses import ContrastiveLoss, HardContrastiveLoss
 from bayescl_lab.compare.images import compare_images
 from bayescl_lab.compare.plan import run_plans
-from bayescl_lab.inspect.images import image_arrays
+from bayescl_lab.inspect.runs import run_arrays
 from bayescl_lab.report.figures import results_figure
 from bayescl_lab.report.results import scores_table
 from bayescl_lab.runs.folder import RunFolder
@@ -57,7 +57,7 @@ def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, sett
     run = tmp_path / "all" / "runs" / "power-seed0"
     loss = ImageSettings.from_config(RunFolder.find(run).config()).loss
     assert loss.hyperparameters["power"] == 2
-    assert len(image_arrays(run)[0].embeddings) == 63
+    assert len(run_arrays(run)[0].embeddings) == 63
 
 
 def test_a_new_row_trains_recommenders(toy, ranking_settings, tmp_path):

@@ -22,23 +22,23 @@ from bayescl_lab.cli._console import notes
 BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
 
 COMMANDS = {
-    "compare": "Compare losses over several seeds, for image encoders or recommenders.",
+    "compare": "Compare losses over several seeds, for encoders or recommenders.",
     "data": "List, fetch and verify data sets.",
-    "embed": "Write the embeddings of a run's users, items or images to a file.",
-    "evaluate": "Evaluate a run: images by every probe, recommenders by full ranking.",
+    "embed": "Write the embeddings of a run's items or users to a file.",
+    "evaluate": "Evaluate a run: encoders by every probe, recommenders by full ranking.",
     "export": "Export a run's model for use without this library.",
     "inspect": "Measure false negatives and nuisances in embeddings, and recommend a loss.",
     "recommend": "Show the best new items for a user, or write lists for many users.",
     "report": "Make an HTML page of runs and comparisons.",
     "similar": "Show the items that are most similar to an item, by the cosine of embeddings.",
-    "train": "Train an encoder on images, or a recommender on interactions.",
+    "train": "Train an encoder on arrays or images, or a recommender.",
 }
 """Summaries of the commands of ``bayescl``."""
 
 SECOND_WORDS = {
-    "compare": ("images", "ranking"),
+    "compare": ("arrays", "images", "ranking"),
     "data": ("fetch", "list", "verify"),
-    "train": ("images", "ranking"),
+    "train": ("arrays", "images", "ranking"),
 }
 """Commands of ``bayescl`` with two words."""
 

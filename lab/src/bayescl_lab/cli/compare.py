@@ -24,8 +24,11 @@ from bayescl_lab.cli._options import (
 )
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.runs.arrays.array_settings import ArrayOptions, ArraySettings
+from bayescl_lab.runs.encoder_settings import EncoderOptions
 from bayescl_lab.runs.images.image_settings import ImageOptions, ImageSettings
 from bayescl_lab.runs.losses import (
+    ARRAY_METHODS,
     BASELINE,
     SHARE,
     VIEW_METHODS,
@@ -59,6 +62,45 @@ class Trials:
     tune: Tries = 0
 
 
+def arrays(
+    *,
+    losses: Words = ARRAY_METHODS,
+    trials: Annotated[Trials, FLAT] = Trials(),
+    shared: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
+    settings: Annotated[ArrayOptions, FLAT],
+    typed: Typed,
+    options: Options,
+    methods: MethodValues,
+    workers: Workers = None,
+    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
+    print_config: PrintConfig = False,
+) -> Config | None:
+    """Train several losses over several seeds on rows or signals, and compare their encoders.
+
+    All runs differ only in the loss and the seed. Runs with the same seed start from the same
+    weights and see the same views, so losses are compared seed by seed.
+
+    Args:
+        losses: Comma-separated names of losses. The suffix "+domains" is --domains for one loss,
+            "+teacher" adds a teacher, see --teacher. Hyper-parameters apply to all losses that have
+            them. A configuration file can give values for single losses in the mapping "methods".
+        workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
+            GPU.
+    """
+    from bayescl_lab.compare.arrays import compare_arrays
+
+    values = _values_of_methods(losses, settings, shared, typed, methods)
+    first = ArraySettings(**vars(settings), loss=LossSettings(BASELINE))
+    is_own = bool({"encoder", "views"} & typed)
+    plan = compare_arrays(values, first, **vars(trials), allows_own_code=is_own)
+    options = _with_methods(options, plan, values)
+    if print_config:
+        return options
+    folder = run_options.folder(f"compare-{Path(settings.data).stem}")
+    _compare("compare arrays", options, plan, folder, run_options, workers)
+    return None
+
+
 def images(
     *,
     losses: Words = VIEW_METHODS,
@@ -84,12 +126,9 @@ def images(
         workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
             GPU.
     """
-    from bayescl_lab.compare.comparison import values_of_methods
     from bayescl_lab.compare.images import compare_images
 
-    names = methods_with_teacher(losses, settings.teacher)
-    share = {SHARE: settings.positive_share} if SHARE in typed else {}
-    values = values_of_methods(names, view_methods(), given=vars(shared) | share, own=methods)
+    values = _values_of_methods(losses, settings, shared, typed, methods)
     first = ImageSettings(**vars(settings), loss=LossSettings(BASELINE))
     plan = compare_images(values, first, **vars(trials), allows_own_encoder="encoder" in typed)
     options = _with_methods(options, plan, values)
@@ -154,6 +193,21 @@ def _with_methods(options: Values, plan: AnyPlan, values: Mapping[str, Values]) 
         own = dict.fromkeys([*settings.loss.resolved(), "teacher", SHARE, *values[name]])
         methods[name] = {key: config[key] for key in own if key in config}
     return {**kept, "losses": ",".join(methods), "methods": methods}
+
+
+def _values_of_methods(
+    losses: Sequence[str],
+    settings: EncoderOptions,
+    shared: Hyperparameters,
+    typed: frozenset[str],
+    methods: MethodValues,
+) -> dict[str, dict[str, float]]:
+    """Return the hyper-parameters of every method that are not defaults."""
+    from bayescl_lab.compare.comparison import values_of_methods
+
+    names = methods_with_teacher(losses, settings.teacher)
+    share = {SHARE: settings.positive_share} if SHARE in typed else {}
+    return values_of_methods(names, view_methods(), given=vars(shared) | share, own=methods)
 
 
 def print_result(title: str, result: Result, table: ReportTable | None = None) -> None:

@@ -30,14 +30,14 @@ def embed(
     data: str | None = None,
     encoder: str | None = None,
 ) -> None:
-    """Write the embeddings of a run's users, items or images to a file.
+    """Write the embeddings of a run's items or users to a file.
 
     An .npy file holds only the embeddings, in the order of the data. A .parquet file also holds
     ids. For images, it has the number, the file in the folder, the part, the label, the class name
     and the domain.
 
     Args:
-        run: Run folder of "train ranking" or "train images".
+        run: Run folder of "train ranking", "train images" or "train arrays".
         out: Output file, ending in .npy or .parquet.
         of: Part to embed: "users" or "items" for recommenders (default: items); "train",
             "evaluation" or "all" for images (default: evaluation, or all with --data).
@@ -64,7 +64,7 @@ def embed(
 
 
 def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) -> None:
-    """Evaluate a run: images by every probe, recommenders by full ranking.
+    """Evaluate a run: encoders by every probe, recommenders by full ranking.
 
     The run need not be finished. The last checkpoint is evaluated. The metrics are also written to
     evaluation.json in the run's folder. It is an error if the images have changed since training.
@@ -83,9 +83,10 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
 
         result = evaluate_recommender(run, data=data)
     else:
-        from bayescl_lab.runs.images.image_run import evaluate_images
+        from bayescl_lab.runs.encoder_kinds import encoder_run
 
-        result = evaluate_images(run, data=data, encoder=named_encoder(encoder))
+        custom = named_encoder(encoder)
+        result = encoder_run(Kind.of(run)).evaluate_in(run, data=data, encoder=custom)
     epochs, of_epochs = result.row.epochs, result.settings.get("epochs")
     after = "" if epochs is None else f" after {epochs} of {of_epochs} epochs"
     print_result(f"{run}{after}, {result.part}{'' if data else ' part'}", result)
@@ -96,11 +97,11 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
 def export(run: Path, *, to: Path, encoder: str | None = None) -> None:
     """Export a run's model for use without this library.
 
-    An encoder is exported as a torch program that maps uint8 images to features, a recommender as
-    NumPy arrays. model.json in the same folder describes how to use them.
+    An encoder is exported as a torch program that maps images or arrays to features, a recommender
+    as NumPy arrays. model.json in the same folder describes how to use them.
 
     Args:
-        run: Run folder of "train ranking" or "train images".
+        run: Run folder of "train ranking", "train images" or "train arrays".
         to: New folder.
         encoder: Name of your own encoder, my_module:build, if the run has one.
     """

@@ -81,9 +81,9 @@ def inspect(
         arrays = read_embeddings(run_or_file, unknown=words, **named)
         batch_size = of_file.batch_size or 256
     else:
-        from bayescl_lab.inspect.images import image_arrays
+        from bayescl_lab.inspect.runs import run_arrays
 
-        arrays, batch_size = image_arrays(run_or_file, data=data, encoder=named_encoder(encoder))
+        arrays, batch_size = run_arrays(run_or_file, data=data, encoder=named_encoder(encoder))
     diagnosis = diagnose_embeddings(
         arrays.embeddings,
         arrays.second_view,

@@ -1,9 +1,9 @@
-"""``bayescl train``: train an encoder on images, or a recommender on interactions."""
+"""``bayescl train``: train an encoder on images or arrays, or a recommender."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from bayescl_lab._fields import Count
 from bayescl_lab._types import Config
@@ -19,11 +19,14 @@ from bayescl_lab.cli._options import (
 )
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
+from bayescl_lab.runs.arrays.array_settings import ArrayOptions, ArraySettings
+from bayescl_lab.runs.encoder_settings import EncoderOptions, EncoderSettings
 from bayescl_lab.runs.images.image_settings import ImageOptions, ImageSettings
 from bayescl_lab.runs.losses import (
     TEACHER,
     LossSettings,
     RankingLossSettings,
+    loss_of,
     methods_with_teacher,
     view_methods,
 )
@@ -34,6 +37,39 @@ if TYPE_CHECKING:
 
     from bayescl_lab.runs.result import Result
     from bayescl_lab.runs.settings import TrainedSettings
+
+AnySettings = TypeVar("AnySettings", bound=EncoderSettings)
+
+
+def arrays(
+    *,
+    loss: Literal[view_methods()] = "info_nce+teacher",  # type: ignore[valid-type]
+    hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
+    settings: Annotated[ArrayOptions, FLAT],
+    typed: Typed,
+    checkpoint_every: Annotated[Count, RUNTIME_OPTION] = 1,
+    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
+    print_config: PrintConfig = False,
+) -> Config | None:
+    """Train an encoder on rows of numbers or signals with one loss, and evaluate it.
+
+    Args:
+        loss: Loss to train with. The suffix "+teacher" adds a teacher, see --teacher. The
+            hyper-parameters of the loss follow.
+        checkpoint_every: Number of epochs between checkpoints.
+    """
+    from bayescl_lab.runs.arrays.array_run import train_arrays
+    from bayescl_lab.runs.own_code import own_encoder, own_object
+
+    run = _with_method(ArraySettings, settings, loss, hyperparameters)
+    if print_config:
+        return run.as_config()
+    encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
+    view = own_object("views", run.views) if "views" in typed else None
+    folder = run_options.folder(f"{run.method}-{Path(run.data).stem}")
+    options: Any = {"encoder": encoder, "view": view, "checkpoint_every": checkpoint_every}
+    _train("train arrays", train_arrays, run, folder, run_options, **options)
+    return None
 
 
 def images(
@@ -53,19 +89,14 @@ def images(
             hyper-parameters of the loss follow.
         checkpoint_every: Number of epochs between checkpoints.
     """
-    from bayescl_lab.compare.plan import with_values
     from bayescl_lab.runs.images.image_run import train_images
     from bayescl_lab.runs.own_code import own_encoder
 
-    (method,) = methods_with_teacher([loss], settings.teacher)
-    if method.endswith(TEACHER) and settings.positive_share == 1:
-        raise ValueError(f"the teacher of {method} has no effect if positive_share is 1")
-    first = ImageSettings(**vars(settings), loss=LossSettings(method.removesuffix(TEACHER)))
-    run = with_values(first.with_method(method), vars(hyperparameters))
+    run = _with_method(ImageSettings, settings, loss, hyperparameters)
     if print_config:
         return run.as_config()
     encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
-    folder = run_options.folder(f"{method}-{run.data}")
+    folder = run_options.folder(f"{run.method}-{run.data}")
     options: Any = {"encoder": encoder, "checkpoint_every": checkpoint_every}
     _train("train images", train_images, run, folder, run_options, **options)
     return None
@@ -100,6 +131,22 @@ def ranking(
     folder = run_options.folder(f"{encoder}-{loss}-{data.data}")
     _train("train ranking", train_ranking, run, folder, run_options, baselines=True)
     return None
+
+
+def _with_method(
+    settings_type: type[AnySettings],
+    settings: EncoderOptions,
+    loss: str,
+    hyperparameters: Hyperparameters,
+) -> AnySettings:
+    """Return all settings of a run, given the options and the name of the loss."""
+    from bayescl_lab.compare.plan import with_values
+
+    (method,) = methods_with_teacher([loss], settings.teacher)
+    if method.endswith(TEACHER) and settings.positive_share == 1:
+        raise ValueError(f"the teacher of {method} has no effect if positive_share is 1")
+    first = settings_type(**vars(settings), loss=LossSettings(loss_of(method)))
+    return with_values(first.with_method(method), vars(hyperparameters))
 
 
 def _train(

@@ -9,7 +9,7 @@ from bayescl_lab._fields import Count, check_choice, checked
 from bayescl_lab._types import Config, Values
 from bayescl_lab.compare.plan import TUNING_SEED, with_values
 from bayescl_lab.compare.tuning import check_once, stages
-from bayescl_lab.runs.losses import LOSSES, SHARE, TEACHER, has_hyperparameter
+from bayescl_lab.runs.losses import LOSSES, SHARE, TEACHER, has_hyperparameter, loss_of
 
 if TYPE_CHECKING:
     from bayescl_lab.runs.settings import TrainedSettings
@@ -25,7 +25,7 @@ def compared(
 
     Args:
         methods: Hyper-parameters and other settings of each method, by its name. The name is the
-            name of a loss, with the suffix :data:`.TEACHER` for a teacher.
+            name of a loss, with suffixes for domains and a teacher.
         shared: Settings of all runs. Its loss is replaced, and its seed is the first one.
         seeds: Number of seeds.
         tune: Number of settings tried for each method before; see :func:`.stages`. 0 for none.
@@ -45,7 +45,7 @@ def compared(
     for name, values in methods.items():
         of_methods[name] = with_values(shared.with_method(name), values)
         config = of_methods[name].as_config()
-        every = {**LOSSES[name.removesuffix(TEACHER)].hyperparameters, **values}
+        every = {**LOSSES[loss_of(name)].hyperparameters, **values}
         if name.endswith(TEACHER):
             every[SHARE] = None
         first_values[name] = {key: config[key] for key in every if key in config}

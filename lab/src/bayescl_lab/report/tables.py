@@ -14,7 +14,7 @@ from scipy import stats
 
 from bayescl_lab._figures import LOSS_COLORS, NEUTRAL
 from bayescl_lab.items.probes import probe_title
-from bayescl_lab.runs.losses import LOSSES, TEACHER
+from bayescl_lab.runs.losses import LOSSES, loss_of
 from bayescl_lab.runs.ranking import baselines
 from bayescl_lab.runs.result import Score, is_percent
 
@@ -166,15 +166,15 @@ def loss_title(name: str) -> str:
         >>> loss_title("info_nce+teacher")
         'InfoNCE + teacher'
     """
-    row = LOSSES.get(name.removesuffix(TEACHER))
+    row = LOSSES.get(loss_of(name))
     if row is None:
         return baselines.TITLES.get(name, name)
-    return f"{row.title} + teacher" if name.endswith(TEACHER) else row.title
+    return " + ".join([row.title, *name.split("+")[1:]])
 
 
 def loss_color(name: str) -> str:
     """Return the color of a loss in figures, or the color of reference lines."""
-    return LOSS_COLORS.get(name.removesuffix(TEACHER), NEUTRAL)
+    return LOSS_COLORS.get(loss_of(name), NEUTRAL)
 
 
 def measure_title(name: str) -> str:

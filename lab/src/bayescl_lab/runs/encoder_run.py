@@ -219,8 +219,13 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         """Evaluate the current encoder with all probes."""
         self.model.to(self.device)
         found = run_probes(self.model, self.parts, linear_protocol=self.linear_protocol)
-        probes = [name for name in found if not name.endswith("_spread")]
-        return Row({name: Score(found[name], found.get(f"{name}_spread")) for name in probes})
+        probes = [name for name in found if not name.endswith("_spread") and "recall_" not in name]
+        scores = {name: Score(found[name], found.get(f"{name}_spread")) for name in probes}
+        names = enumerate(self.parts.train.class_names)
+        recalls = {name: found.get(f"recall_{label}") for label, name in names}
+        return Row(
+            scores, recalls={it: Score(one) for it, one in recalls.items() if one is not None}
+        )
 
     def result(self, row: Row, remarks: Sequence[str] = (), part: str | None = None) -> Result:
         """Return the result with the row of this run."""

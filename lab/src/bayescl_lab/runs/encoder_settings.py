@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, Share, at_least
 from bayescl_lab._types import Config
-from bayescl_lab.runs.losses import LOSSES, TEACHER, LossSettings
+from bayescl_lab.runs.losses import DOMAINS, LOSSES, TEACHER, LossSettings, loss_of
 from bayescl_lab.runs.settings import Device, TrainedSettings
 
 
@@ -110,18 +110,18 @@ class EncoderSettings(EncoderOptions):
 
     @property
     def method(self) -> str:
-        """Name of the loss, with a suffix if a teacher is used."""
+        """Name of the loss, with suffixes for domains and a teacher."""
         is_used = self.teacher != "none" and self.positive_share < 1
-        return f"{self.loss.loss}{TEACHER * is_used}"
+        return f"{self.loss.loss}{DOMAINS * self.domains}{TEACHER * is_used}"
 
     def with_method(self, name: str) -> Self:
         """Return the settings with a method of a comparison and its default hyper-parameters."""
-        loss, teacher = name.removesuffix(TEACHER), self.teacher
-        if loss == name:
+        teacher, domains = self.teacher, self.domains or DOMAINS in name
+        if not name.endswith(TEACHER):
             teacher = "none"
         elif teacher == "none":
             teacher = "items"
-        return replace(self, loss=LossSettings(loss), teacher=teacher)
+        return replace(self, loss=LossSettings(loss_of(name)), teacher=teacher, domains=domains)
 
     def as_config(self) -> Config:
         """Return the settings as plain values, without settings that have no effect."""

@@ -14,6 +14,7 @@ import torch
 from bayescl_lab._fields import check_choice
 from bayescl_lab._files import staged_folder, write_atomically
 from bayescl_lab._types import Config
+from bayescl_lab.runs.encoder_kinds import encoder_run, load_encoder
 from bayescl_lab.runs.folder import RunFolder, check_vacant, write_json
 from bayescl_lab.runs.ranking.serving import Recommender
 from bayescl_lab.runs.record import write_arrays
@@ -22,7 +23,7 @@ from bayescl_lab.runs.run import ALL_PARTS, Kind
 if TYPE_CHECKING:
     from torch import nn
 
-    from bayescl_lab.runs.images.image_run import ImageRun
+    from bayescl_lab.runs.encoder_run import EncoderRun
 
 
 def run_embeddings(
@@ -35,9 +36,10 @@ def run_embeddings(
 ) -> pl.DataFrame:
     """Embed a part of a run's data with the weights of the run; see :attr:`.Kind.parts`.
 
-    The table has columns ``id`` and ``embedding``. For images, ``id`` is the number of the row and
-    ``image`` is the file in the folder or the number in the data set. The table then also has
-    ``part``, ``label``, ``class`` and ``domain``, empty if unknown, and ``output``.
+    The table has columns ``id`` and ``embedding``. For images and arrays, ``id`` is the number of
+    the row and ``image`` or ``item`` is the file in the folder, the id or the number in the data
+    set. The table then also has ``part``, ``label``, ``class`` and ``domain``, empty if unknown,
+    and ``output``.
 
     Args:
         path: Run folder.
@@ -56,19 +58,17 @@ def run_embeddings(
             raise ValueError(f"--{option} is for images: a recommender has one kind of embeddings")
         return Recommender(path).embeddings(of)
 
-    from bayescl_lab.runs.images.image_run import ImageRun
-
     of = of or (kind.parts[0] if data is None else ALL_PARTS)
     check_choice("of", of, kind.parts)
-    _, run, _ = ImageRun.reopen(path, data=data, encoder=encoder, split=of == "evaluation")
+    _, run, _ = encoder_run(kind).reopen(path, data=data, encoder=encoder, split=of == "evaluation")
     both = ["train", "evaluation"] if run.parts.evaluation is not None else ["train"]
     names = both if of == ALL_PARTS else [of]
-    frame = pl.concat([_image_rows(run, name, output) for name in names])
+    frame = pl.concat([_item_rows(run, name, output) for name in names])
     return frame.with_row_index("id").with_columns(pl.col("id").cast(pl.Int64))
 
 
-def _image_rows(run: ImageRun, part: str, output: str) -> pl.DataFrame:
-    """Return the rows of a part's images."""
+def _item_rows(run: EncoderRun[Any], part: str, output: str) -> pl.DataFrame:
+    """Return the rows of a part's items."""
     from bayescl_lab.items.probes import extract_features
     from bayescl_lab.runs.item_record import item_ids
 
@@ -80,7 +80,7 @@ def _image_rows(run: ImageRun, part: str, output: str) -> pl.DataFrame:
     domains = np.full(len(store), -1) if store.domains is None else store.domains.cpu().numpy()
     return pl.DataFrame(
         {
-            "image": item_ids(store),
+            store.noun[:-1]: item_ids(store),
             "part": [part] * len(store),
             "label": labels,
             "class": np.array([*store.class_names, ""])[labels],
@@ -94,18 +94,18 @@ def _image_rows(run: ImageRun, part: str, output: str) -> pl.DataFrame:
 def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tuple[Path, ...]:
     """Export a run's model to a new folder for use with only torch or NumPy; return the files.
 
-    A run on images is exported as ``encoder.pt2`` by ``torch.export``. It includes the preparation
-    of images and maps any number of uint8 images to features. A recommender is exported as
+    An encoder is exported as ``encoder.pt2`` by ``torch.export``. It includes the preparation of
+    images or arrays and maps any number of them to features. A recommender is exported as
     ``recommender.npz`` with ids, matrices and every user's items. ``model.json`` describes the
     files. ``encoder`` is the run's custom network.
     """
     run = RunFolder(path, Kind.of(path))
     check_vacant(to, "name another folder")
     with staged_folder(to) as folder:
-        if run.kind is Kind.IMAGES:
-            written = _write_encoder(run, folder, encoder)
-        else:
+        if run.kind is Kind.RANKING:
             written = _write_recommender(run, folder)
+        else:
+            written = _write_encoder(run, folder, encoder)
         card = {**written, "settings": run.config()}
         files = sorted(file.name for file in folder.iterdir())
         write_json(folder / "model.json", card)
@@ -114,11 +114,11 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
 
 def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> Config:
     """Write the network with its preparation as a torch program; return its description."""
-    from bayescl_lab.runs.images.encoder import load_encoder
     from bayescl_lab.runs.item_record import ItemRecord
 
     model = load_encoder(run, encoder)
-    example = torch.zeros((2, *model.image_shape), dtype=torch.uint8)
+    noun = "images" if run.kind is Kind.IMAGES else "items"
+    example = torch.zeros((2, *model.item_shape), dtype=model.input_dtype)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch about its own parts
         batch = torch.export.Dim("batch", min=1)
@@ -128,8 +128,8 @@ def _write_encoder(run: RunFolder, folder: Path, encoder: nn.Module | None) -> C
         write_atomically(folder / "encoder.pt2", content.getvalue())
         features = model(example).shape[1]
     return {
-        "use": "torch.export.load('encoder.pt2').module()(images)",
-        "images": {"dtype": "uint8", "shape": ["any number", *model.image_shape]},
+        "use": f"torch.export.load('encoder.pt2').module()({noun})",
+        noun: {"dtype": str(example.dtype)[6:], "shape": ["any number", *model.item_shape]},
         "features": features,
         "class_names": list(ItemRecord.read(run).class_names),
     }

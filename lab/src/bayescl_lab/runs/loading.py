@@ -13,17 +13,18 @@ if TYPE_CHECKING:
 
 
 def load(path: str | Path, *, encoder: nn.Module | None = None) -> Any:
-    """Load a run to embed images or to recommend items.
+    """Load a run to embed images or arrays, or to recommend items.
 
     The training data and a trainer are not needed.
 
     Args:
-        path: Folder of a run of ``bayescl train images`` or ``bayescl train ranking``. The last
+        path: Folder of a run of ``bayescl train images``, ``arrays`` or ``ranking``. The last
             checkpoint is used if the run is still training.
         encoder: Custom network of the run, if it has one.
 
     Returns:
-        A :class:`~bayescl_lab.runs.images.encoder.PreparedEncoder`, which embeds images, or a
+        A :class:`~bayescl_lab.runs.images.encoder.PreparedEncoder`, which embeds images, an
+        :class:`~bayescl_lab.runs.arrays.array_encoder.ArrayEncoder`, which embeds arrays, or a
         :class:`~bayescl_lab.runs.ranking.serving.Recommender`.
 
     Raises:
@@ -35,6 +36,6 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> Any:
         from bayescl_lab.runs.ranking.serving import Recommender
 
         return Recommender(path)
-    from bayescl_lab.runs.images.encoder import load_encoder
+    from bayescl_lab.runs.encoder_kinds import load_encoder
 
     return load_encoder(RunFolder(path, kind), encoder)

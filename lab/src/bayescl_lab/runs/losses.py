@@ -82,6 +82,10 @@ BASELINE, ORACLE = "info_nce", "oracle"
 TEACHER = "+teacher"
 """Suffix of the names of losses with a teacher, such as ``info_nce+teacher``."""
 
+DOMAINS = "+domains"
+"""Suffix of the names of losses with candidates of the item's own domain only, before a teacher's:
+``info_nce+domains+teacher``."""
+
 SHARE = "positive_share"
 """Setting of runs on views: the share of the target for the other view."""
 
@@ -92,10 +96,29 @@ VIEW_METHODS = (
 """Default methods of a comparison on views."""
 
 
+ARRAY_METHODS = (
+    *("info_nce", "info_nce+teacher", "info_nce+domains", "info_nce+domains+teacher"),
+    *("bayesian+domains+teacher", "oracle", "supervised"),
+)
+"""Default methods of a comparison on arrays."""
+
+
 def view_methods() -> tuple[str, ...]:
-    """Return the names of losses for views, and of unsupervised losses with a teacher."""
+    """Return the names of losses for views, also with domains, a teacher, or both."""
     losses = LossSettings.classes()
-    return (*losses, *(f"{name}{TEACHER}" for name in losses if not LOSSES[name].needs_labels))
+    plain = [name for name in losses if not LOSSES[name].needs_labels]
+    suffixes = (TEACHER, DOMAINS, f"{DOMAINS}{TEACHER}")
+    return (*losses, *(f"{name}{suffix}" for suffix in suffixes for name in plain))
+
+
+def loss_of(method: str) -> str:
+    """Return the name of the loss of a method.
+
+    Example:
+        >>> loss_of("info_nce+domains+teacher")
+        'info_nce'
+    """
+    return method.partition("+")[0]
 
 
 def methods_with_teacher(names: Iterable[str], teacher: str | None) -> list[str]:
@@ -123,13 +146,13 @@ def methods_with_teacher(names: Iterable[str], teacher: str | None) -> list[str]
         raise ValueError(f"the loss {named[0]} needs a teacher: items or a file, got 'none'")
     if teacher is None or teacher == "none" or named:
         return names
-    return [name if LOSSES[name].needs_labels else f"{name}{TEACHER}" for name in names]
+    return [name if LOSSES[loss_of(name)].needs_labels else f"{name}{TEACHER}" for name in names]
 
 
 def has_hyperparameter(method: str, name: str) -> bool:
     """Return whether a method has a hyper-parameter of that name."""
-    loss = method.removesuffix(TEACHER)
-    return name in LOSSES[loss].hyperparameters or (name == SHARE and loss != method)
+    is_share = name == SHARE and method.endswith(TEACHER)
+    return name in LOSSES[loss_of(method)].hyperparameters or is_share
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,7 @@ class Row:
         seconds: Seconds per epoch. ``None`` without epochs.
         epochs: Number of epochs.
         tuning: Chosen values and all trials. Empty without tuning.
+        recalls: Recall of each class by the 10 nearest neighbors, by the name of the class.
     """
 
     scores: Mapping[str, Score] = _stored_as("metrics")
@@ -133,6 +134,7 @@ class Row:
     seconds: Score | None = _stored_as("seconds_per_epoch", default=None)
     epochs: int | None = None
     tuning: Tuning = field(default_factory=Tuning)
+    recalls: Mapping[str, Score] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -152,12 +154,16 @@ class Row:
             {
                 name: Score.of([one[name] for one in scores])
                 for name in (scores[0] if measures is None else measures)
-                if name in scores[0]
+                if all(name in one for one in scores)
             },
             {name: value for name, value in runs[0].settings.items() if name != "seed"},
             Score.of(seconds) if seconds else None,
             rows[0].epochs,
             tuning or Tuning(),
+            {
+                name: Score.of([row.recalls[name].mean for row in rows if name in row.recalls])
+                for name in dict.fromkeys(name for row in rows for name in row.recalls)
+            },
         )
 
 

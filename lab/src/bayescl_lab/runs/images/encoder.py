@@ -43,17 +43,19 @@ def build_encoder(settings: ImageSettings, image_shape: Sequence[int]) -> nn.Mod
 class PreparedEncoder(nn.Module):
     """Map raw images to features: division by 255, normalization, and the ``encoder``."""
 
+    input_dtype = torch.uint8
+
     mean: Float[Tensor, "1 channels 1 1"]
     deviation: Float[Tensor, "1 channels 1 1"]
 
     def __init__(
-        self, encoder: nn.Module, mean: Tensor, deviation: Tensor, image_shape: tuple[int, int, int]
+        self, encoder: nn.Module, mean: Tensor, deviation: Tensor, item_shape: tuple[int, ...]
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.register_buffer("mean", mean)
         self.register_buffer("deviation", deviation)
-        self.image_shape = image_shape
+        self.item_shape = item_shape
 
     def forward(
         self, images: UInt8[Tensor, "batch channels height width"]
@@ -83,9 +85,9 @@ class PreparedEncoder(nn.Module):
         checked("batch_size", batch_size, Count)
         array = images.detach().cpu().numpy() if isinstance(images, Tensor) else images
         store = store_from_arrays(array, np.zeros(len(array), dtype=np.int64), name="images")
-        if store.item_shape != self.image_shape:
+        if store.item_shape != self.item_shape:
             raise ValueError(
-                f"images must have shape {list(self.image_shape)} each, as in training, "
+                f"images must have shape {list(self.item_shape)} each, as in training, "
                 f"got {list(store.item_shape)}"
             )
         chunks = torch.arange(len(store)).split(batch_size)
