@@ -39,7 +39,7 @@ def shapes(tmp_path) -> str:
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few-label probes of runs fit five draws, not a hundred, which take longer than training."""
-    from bayescl_lab.runs.images import image_run as run
+    from bayescl_lab.runs import encoder_run as run
 
     monkeypatch.setattr(run, "run_probes", partial(run.run_probes, draws=5))
 

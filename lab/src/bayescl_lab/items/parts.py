@@ -185,7 +185,8 @@ def _about(data: str, store: ItemStore, train: ItemStore) -> Iterator[str]:
         some = f"{unknown} of {len(train)} {store.noun} have no label"
         yield f"{data}: {some}: they are used only for training"
     if store.domains is not None:
-        none, *sizes = (store.domains + 1).bincount().tolist()
+        counts = (store.domains + 1).bincount(minlength=len(store.domain_names) + 1)
+        none, *sizes = counts.tolist()
         named = [f"{it} ({n})" for it, n in zip(store.domain_names, sizes, strict=True)]
         listed = ", ".join(named[:8]) + ", ..." * (len(named) > 8)
         domains = f"{len(named)} domain{'s' * (len(named) > 1)}"

@@ -159,18 +159,18 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
     def batches(self) -> StoreBatches:
         """Batches of the training items."""
         train, settings, known = self.parts.train, self.settings, self.known
-        place = {"rank": self.rank, "num_ranks": settings.num_processes}
-        groups = train.domains if settings.domains_per_batch is not None else None
-        if groups is None or len(groups.unique()) <= (settings.domains_per_batch or 0):
-            order = EpochOrder(len(train), settings.batch_size, settings.seed, **place)
-        else:
+        rank, ranks = self.rank, settings.num_processes
+        order = EpochOrder(len(train), settings.batch_size, settings.seed, rank, ranks)
+        few, domains = settings.domains_per_batch, known.get("domains")
+        if few is not None and domains is not None and len(domains.unique()) > few:
             order = DomainOrder(
-                len(train),
-                settings.batch_size,
-                settings.seed,
-                **place,
-                domains=groups.cpu(),
-                domains_per_batch=settings.domains_per_batch or 0,
+                order.size,
+                order.batch_size,
+                order.seed,
+                rank,
+                ranks,
+                domains=domains.cpu(),
+                domains_per_batch=few,
             )
         return StoreBatches(train, order, known)
 

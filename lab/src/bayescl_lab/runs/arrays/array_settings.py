@@ -72,7 +72,7 @@ class ArrayOptions(EncoderOptions):
 
 
 @dataclass(frozen=True)
-class ArraySettings(EncoderSettings, ArrayOptions):
+class ArraySettings(ArrayOptions, EncoderSettings):
     """All settings of a run on arrays: :class:`ArrayOptions` and the loss."""
 
     def choice_of_items(self) -> Config:

@@ -102,7 +102,7 @@ class ImageOptions(EncoderOptions):
 
 
 @dataclass(frozen=True)
-class ImageSettings(EncoderSettings, ImageOptions):
+class ImageSettings(ImageOptions, EncoderSettings):
     """All settings of a run on images: :class:`ImageOptions` and the loss."""
 
     def choice_of_images(self) -> Config:
