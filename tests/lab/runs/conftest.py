@@ -49,4 +49,4 @@ def ranking_settings(tmp_path) -> RankingSettings:
 @pytest.fixture
 def no_probes(monkeypatch) -> None:
     """Probes come after training and take longer than it."""
-    monkeypatch.setattr("bayescl_lab.runs.images.image_run.run_probes", lambda *_, **__: {})
+    monkeypatch.setattr("bayescl_lab.runs.encoder_run.run_probes", lambda *_, **__: {})

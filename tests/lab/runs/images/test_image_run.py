@@ -117,7 +117,7 @@ def test_embeddings_of_a_file_teach(settings, tmp_path):
 @pytest.mark.parametrize(
     ("embeddings", "message"),
     [
-        (np.zeros((5, 3)), "one embedding per training image, got 5 in .* for 63 images"),
+        (np.zeros((5, 3)), "one embedding per training item, got 5 in .* for 63 images"),
         (np.full((63, 3), np.nan), "teacher must be finite"),
         (np.zeros(63), "the number of dimensions must be 2"),
     ],

@@ -88,7 +88,9 @@ def build_views(
     """Build the views named by the settings, or the given ones."""
     if view is not None or ":" in settings.views:
         return OwnViews(standardization, view)
-    same: Any = {"noise": settings.noise, "dropout": settings.dropout}
+    usual = 0.5 if len(shape) == 1 else 0.2
+    dropout = usual if settings.dropout is None else settings.dropout
+    same: Any = {"noise": settings.noise, "dropout": dropout}
     if len(shape) == 1:
         return RowViews(swap=settings.swap, standardization=standardization, **same)
     crop, scale = settings.crop, settings.scale

@@ -40,6 +40,7 @@ class ArrayOptions(EncoderOptions):
             each standardized item.
         noise: Standard deviation of Gaussian noise in a view, in standard deviations of the data.
         dropout: Probability that a feature of a row, or a channel of a signal, is set to its mean.
+            Default: 0.5 for rows, 0.2 for signals.
         swap: Probability that a feature of a row is replaced by its value in another row.
         crop: Smallest share of a signal that a crop keeps. Crops are resized to the whole length.
         scale: Standard deviation of the factor of each channel of a signal.
@@ -61,7 +62,7 @@ class ArrayOptions(EncoderOptions):
     width: Count | None = None
     views: str = "auto"
     noise: NonNegative = 0.3
-    dropout: Annotated[float, between(0.0, 0.99)] = 0.2
+    dropout: Annotated[float, between(0.0, 0.99)] | None = None
     swap: Annotated[float, between(0.0, 1.0)] = 0.0
     crop: Annotated[float, between(0.01, 1.0)] = 0.5
     scale: NonNegative = 0.2
