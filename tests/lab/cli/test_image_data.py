@@ -140,7 +140,7 @@ def test_unlabeled_images_of_an_archive_are_in_no_figure(bayescl):
     np.savez("some.npz", images=images().transpose(0, 3, 1, 2), labels=labels)
     assert bayescl(f"train images --data some.npz {QUICK} --out run").status == 0
     assert result().sizes == {"train": 66, "test": 6}
-    frame = pl.from_numpy(np.load("run/images.npz")["labels"], schema=["label"])
+    frame = pl.from_numpy(np.load("run/items.npz")["labels"], schema=["label"])
     counts = dict(frame["label"].value_counts().rows())
     assert counts == {-1: 48, 0: 8, 1: 8, 2: 8}
     more = bayescl(f"train images --data some.npz {QUICK} --labels-per-class 7 --out more")

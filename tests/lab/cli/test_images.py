@@ -23,7 +23,7 @@ def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(
     stored = yaml.safe_load(Path("run/config.yaml").read_text())
     assert printed_config(f"train images {bars}") == stored
     files = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
-    recorded = {"data.json", "images.npz"}
+    recorded = {"data.json", "items.npz"}
     trained = {"config.yaml", "metrics.csv", "result.json"}
     assert files == trained | recorded | {"checkpoints/last.ckpt"}
     assert len(Path("run/metrics.csv").read_text().splitlines()) == 1 + 3

@@ -212,11 +212,14 @@ def _values_of_methods(
 
 def print_result(title: str, result: Result, table: ReportTable | None = None) -> None:
     """Print the table of a result, by default of its scores, and remarks not printed before."""
-    from bayescl_lab.report.results import remarks_of, scores_table
+    from bayescl_lab.report.results import classes_table, remarks_of, scores_table
 
-    table = table or scores_table(result)
+    table, of_classes = table or scores_table(result), classes_table(result)
     show(title, table)
     about = (table.title.replace("**", ""), table.note) if table.records else ()
+    if of_classes.records:
+        show("", of_classes)
+        about = (*about, of_classes.title.replace("**", ""))
     remarks = [text for text in remarks_of(result) if text not in notes.messages]
     say(*(f"* {text}" for text in (*about, *remarks) if text))
 

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from bayescl_lab._files import UnreadableError
 from bayescl_lab._types import Values
 from bayescl_lab.report.results import (
+    classes_table,
     is_run,
     read_results,
     remarks_of,
@@ -114,7 +115,8 @@ def _results_section(
             replace(table, title=title + table.title)
             for title, table in zip(titles, tables, strict=True)
         ]
-    section = Section(result_title(first), (), tables, (), pictures, first.settings, first.origin)
+    shown = [*tables, *(it for it in map(classes_table, results) if it.records)]
+    section = Section(result_title(first), (), shown, (), pictures, first.settings, first.origin)
     if len(results) > 1:
         section.title = name
         remarks = (remark for result in results for remark in remarks_of(result))

@@ -23,6 +23,14 @@ from bayescl_lab.report.tables import (
 from bayescl_lab.runs.losses import BASELINE, ORACLE
 from bayescl_lab.runs.result import SPREAD, Result, is_percent
 
+_OF_CLASSES = ("knn_domains", "nmi", "ari", "recall")
+_MOST_CLASSES = 10
+_ABOUT_CLASSES = (
+    "**Domains, clusters and classes, in percent:** k-NN with neighbors from other domains only; "
+    "NMI and ARI of k-means with as many clusters as classes, over all items; recall of classes by "
+    "the 10 nearest neighbors, and the lowest recall of a class in each run."
+)
+
 _HEADLINES = ("few_label_1", "few_label_5", "knn", "linear", "ndcg@20", "recall@20")
 """Measures for figures, differences and verdicts. The first available ones are used."""
 
@@ -59,7 +67,25 @@ def headlines(result: Result) -> list[str]:
 def page_measures(result: Result) -> list[str]:
     """Return the measures that fit a page."""
     ranks = ("recall@10", "ndcg@10", "recall@20", "ndcg@20")
-    return [one for one in result.measures if is_percent(one) or one in ranks]
+    fitting = [one for one in result.measures if is_percent(one) or one in ranks]
+    return [one for one in fitting if one not in _OF_CLASSES]
+
+
+def classes_table(result: Result) -> ReportTable:
+    """Return a table of neighbors in other domains, clusters, and the recall of each class.
+
+    Of more than ten classes, only the lowest recall is shown. The table may be empty.
+    """
+    records = []
+    for name, row in result.rows.items():
+        shown = [one for one in _OF_CLASSES if one in row.scores]
+        many = len(row.recalls) > _MOST_CLASSES
+        record = {measure_title(one): score_text(row.scores[one], one, None) for one in shown}
+        of_classes = {} if many else {f"recall, {it}": one for it, one in row.recalls.items()}
+        record |= {it: score_text(one, "recall", None) for it, one in of_classes.items()}
+        if record:
+            records.append({"loss": loss_title(name), **record})
+    return ReportTable(records, _ABOUT_CLASSES if records else "")
 
 
 def scores_table(result: Result, measures: Sequence[str] = ()) -> ReportTable:
@@ -125,13 +151,16 @@ def results_markdown(results: Sequence[Result]) -> str:
             result_title(result),
             scores_table(result, result.measures if result.baselines else ()),
             result,
+            classes_table(result),
         )
         for result in results
     )
 
 
-def section_markdown(title: str, table: ReportTable, result: Result) -> str:
+def section_markdown(
+    title: str, table: ReportTable, result: Result, further: ReportTable | None = None
+) -> str:
     """Format the table of a result as Markdown, with a heading and remarks."""
     remarks = "\n".join(f"- {remark}" for remark in remarks_of(result))
     tuned = paragraph("tuned", result) if result.criterion else ""
-    return as_markdown(f"### {title}", table, tuned, remarks) + "\n"
+    return as_markdown(f"### {title}", table, further or "", tuned, remarks) + "\n"
