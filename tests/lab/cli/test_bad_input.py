@@ -41,7 +41,6 @@ def shelf(bayescl, pictures, tmp_path, monkeypatch) -> None:
 
 RUNS = [
     ("--data digitz", "no data set is called 'digitz'; known are digits"),
-    ("--data few.npz", "batch_size must be at most the number of training images, got 256"),
     ("--data empty", "empty holds no images"),
     ("--data cifar10", "get it by 'bayescl data fetch cifar10' (170 MB"),
     ("--batch_size 1", "batch_size must be at least 2, got 1"),

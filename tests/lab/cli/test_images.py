@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import yaml
+from PIL import Image
 
 from bayescl_lab.runs.result import Result
 
@@ -62,6 +63,17 @@ def test_a_folder_without_classes_trains_and_is_never_judged(bayescl, pictures):
     assert Result.read_file(Path("run/result.json")).measures == []
     refused = bayescl("evaluate run")
     assert refused.complaint == "photos: the images have no labels to evaluate with"
+
+
+def test_few_large_photographs_are_trained_with_a_smaller_batch_and_a_hint(bayescl, tmp_path):
+    for number in range(12):
+        (tmp_path / f"photos/{number % 2}").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (160, 130), (9 * number, 0, 0)).save(f"photos/{number % 2}/{number}.png")
+    line = "train images --data photos --width 4 --stride 2 --epochs 1 --device cpu --out run"
+    outcome = bayescl(line)
+    assert outcome.status == 0, outcome.err
+    assert "batches have 4, half of the 8 training images" in outcome.err
+    assert "the images have 160 x 130 pixels: training is faster with smaller ones" in outcome.err
 
 
 def test_a_resumed_run_may_save_less_often(bayescl, image_run):

@@ -47,4 +47,4 @@ def run_arrays(
     embeddings = extract_features(model, chosen).cpu().numpy()
     measured = f"head of plain {store.noun}"
     arrays = EmbeddingArrays(embeddings, labels=labels, domains=domains, measured=measured)
-    return arrays, run.settings.batch_size
+    return arrays, run.batch_size

@@ -76,6 +76,9 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
             )
         self.parts: Parts = parts.to(self.device)
         self.remarks = [*parts.remarks]
+        if self.batch_size < settings.batch_size:
+            count = f"the {len(parts.train)} training {parts.train.noun}"
+            self.remarks.append(f"batches have {self.batch_size}, half of {count}")
         self.model = self.build_model(encoder)
 
     @abstractmethod
@@ -120,7 +123,7 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         if not settings.loss.loss_class.needs_labels:  # SupCon's target comes from labels only
             of_loss["positive_share"] = settings.positive_share
         loss = settings.loss.build(gather=settings.num_processes > 1, **of_loss)
-        steps = max(1, len(self.parts.train) // settings.batch_size)
+        steps = max(1, len(self.parts.train) // self.batch_size)
         return SimCLR(
             encoder=network,
             projection_head=head,
@@ -134,6 +137,13 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
             seed=settings.seed,
             **options,
         )
+
+    @property
+    def batch_size(self) -> int:
+        """Items per step: as in the settings or, if there are fewer items, half of the items."""
+        size, count = self.settings.batch_size, len(self.parts.train)
+        ranks = self.settings.num_processes
+        return size if size <= count else max(2, count // 2 // ranks * ranks)
 
     @cached_property
     def known(self) -> dict[str, Tensor]:
@@ -160,7 +170,7 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         """Batches of the training items."""
         train, settings, known = self.parts.train, self.settings, self.known
         rank, ranks = self.rank, settings.num_processes
-        order = EpochOrder(len(train), settings.batch_size, settings.seed, rank, ranks)
+        order = EpochOrder(len(train), self.batch_size, settings.seed, rank, ranks)
         few, domains = settings.domains_per_batch, known.get("domains")
         if few is not None and domains is not None and len(domains.unique()) > few:
             order = DomainOrder(

@@ -21,7 +21,8 @@ class EncoderOptions(TrainedSettings):
 
     Attributes:
         epochs: Number of passes over the training items.
-        batch_size: Number of items per step, over all devices. Each item gives two views.
+        batch_size: Number of items per step, over all devices. Each item gives two views. If there
+            are fewer training items, half of them is used.
         lr: Peak learning rate. It decreases to 0 by a cosine schedule.
         weight_decay: Weight decay of Adam.
         hidden_dim: Width of the projection head's hidden layer.

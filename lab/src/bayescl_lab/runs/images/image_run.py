@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from bayescl_lab.runs.run import Kind
 
 _logger = logging.getLogger(__name__)
 
+LARGE = 128
+"""Side in pixels of square images from which ``--image-size`` is recommended."""
 SUSPICIOUS, FEW_CLASSES = 0.99, 10
 """Accuracy of every probe above which a few class folders may be sources instead of classes."""
 
@@ -55,7 +58,13 @@ class ImageRun(EncoderRun[ImageSettings]):
         choice = self.settings.choice_of_images()
         if preparation is not None:
             choice |= _choice_of_other_images(self.data, preparation, split=split)
-        return load_images(self.data, **choice)
+        parts = load_images(self.data, **choice)
+        _, height, width = parts.train.item_shape
+        if Path(self.data).is_dir() and height * width > LARGE**2:
+            size = f"{parts.train.name}: the images have {width} x {height} pixels"
+            line = f"{size}: training is faster with smaller ones, such as --image-size 64"
+            return replace(parts, remarks=(*parts.remarks, line))
+        return parts
 
     def build_model(self, encoder: nn.Module | None) -> SimCLR:
         """Build the module for the training images."""
