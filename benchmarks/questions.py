@@ -123,19 +123,6 @@ def _tokenised(texts: list[str], labels: Tensor, vectorizer: CountVectorizer) ->
     return Questions(*(torch.tensor(values) for values in (features, first, last, starts)), labels)
 
 
-def partners(labels: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw for each question another one of its intent, each the partner of exactly one.
-
-    A question that is alone in its intent is its own partner.
-    """
-    partner = torch.empty_like(labels)
-    for label in labels.unique():
-        rows = (labels == label).nonzero().squeeze(1)
-        circle = rows[torch.randperm(len(rows), generator=generator)]
-        partner[circle] = circle.roll(1)
-    return partner
-
-
 def precisions(
     embeddings: Tensor, labels: Tensor, train_embeddings: Tensor, train_labels: Tensor
 ) -> dict[str, float]:
