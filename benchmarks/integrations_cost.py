@@ -1,10 +1,12 @@
-"""The time that adapters add to a step.
+"""The time that adapters add to a step, and the memory of a ranking loss.
 
     python benchmarks/integrations_cost.py
 
 Each adapter takes turns with a direct call of the same loss on the same inputs, on one thread, in
 processor time: first on embeddings alone, where an adapter's share is largest, then in a whole
-training step (forward, backward, optimizer) of a small network.
+training step (forward, backward, optimizer) of a small network. The memory is what a step of
+``ContrastiveRankingLoss`` and of ``MultipleNegativesRankingLoss`` on embeddings adds to the peak of
+a process of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import torch
-from harness import median_ratio, options, time_side_by_side, write_result
+from harness import apart, median_ratio, options, time_side_by_side, usage, write_result
 from sentence_transformers.base.losses.merged_forward import embed_columns
 from torch import Tensor, nn
 
@@ -175,9 +177,28 @@ def time_of(case: Case, name: str, what: str, rounds: int) -> dict[str, Any]:
     }
 
 
+def memory_of(name: str, batch: int) -> float:
+    """Mebibytes that a step on embeddings of 256 adds to the peak memory of this process."""
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+    ways = {"ours": texts.ContrastiveRankingLoss, "theirs": MultipleNegativesRankingLoss}
+    loss, before = ways[name](Ready()), 0.0
+    for rows in (64, batch):  # the first step loads what every step needs
+        before = usage()[1]
+        tokens = torch.arange(2 * rows * LENGTH).view(2, rows, LENGTH)
+        columns = [{"input_ids": side, "attention_mask": torch.ones_like(side)} for side in tokens]
+        for column in columns:
+            column["sentence_embedding"] = torch.randn(rows, 256, requires_grad=True)
+        loss(columns, None).backward()
+    return usage()[1] - before
+
+
 def rows_of(part: str) -> Iterator[dict[str, Any]]:
     """What a part measures, one row at a time."""
-    if part == "training-step":
+    if part == "memory":
+        for name, batch in product(("ours", "theirs"), (1024, 4096)):
+            yield {"loss": name, "batch": batch, "mebibytes": apart(memory_of, name, batch)}
+    elif part == "training-step":
         for case in cases("Bayesian", TRAINING, 64):
             yield time_of(case, "Bayesian", TRAINING, 121)
     else:
@@ -188,7 +209,7 @@ def rows_of(part: str) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Measure, print and write a file for each part."""
-    chosen = options(__doc__, parts=["loss-alone", "training-step"])
+    chosen = options(__doc__, parts=["loss-alone", "training-step", "memory"])
     torch.set_num_threads(1)
     torch.manual_seed(0)
     libraries = {name: version(name) for name in LIBRARIES}

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from bayescl._checks import is_eager_cpu
 from bayescl._types import Bool, Int, Tensor
 
 Features = Mapping[str, Any]
@@ -32,8 +33,10 @@ def text_keys(features: Features, salt: int = 0) -> Int[Tensor, " rows"]:
     # A polynomial in _BASE with the tokens as coefficients, modulo 2^64.
     if not _is_flat(features):
         tokens, mask = features["input_ids"], _token_mask(features)
-        powers = _powers(tokens, tokens.shape[1])[mask.cumsum(dim=1)]
-        keys: Tensor = ((tokens + 1) * mask * powers).sum(dim=1)
+        powers, terms = _powers(tokens, tokens.shape[1]), (tokens + 1) * mask
+        if is_eager_cpu(mask) and bool(mask[:, 0].all()):  # padding, if any, is at the end
+            return torch.mv(terms, powers[1:])
+        keys: Tensor = (terms * powers[mask.cumsum(dim=1)]).sum(dim=1)
         return keys
     flat, lengths = token_rows(features)
     rows = torch.repeat_interleave(lengths)
