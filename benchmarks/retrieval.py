@@ -229,7 +229,7 @@ def trained(row: str, data: Data, t: float, seed: int) -> nn.EmbeddingBag:
 
 def main() -> None:
     """Choose temperatures, train, test and write."""
-    chosen = options(__doc__, seeds=3)
+    chosen = options(__doc__, seeds=3, rows=list(ROWS))
     torch.set_num_threads(1)
     data = load()
     _, validation, test = data.parts
@@ -241,14 +241,6 @@ def main() -> None:
             journal.add({"run": run, "r_1": hits(data, trained(row, data, t, seed), part)})
         return float(journal[run]["r_1"])
 
-    records = []
-    for row in ROWS:
-        tried = {t: score(row, t, 1000, validation, "validation") for t in TEMPERATURES}
-        best = max(tried, key=tried.__getitem__)
-        runs = [score(row, best, 1 + seed, test, "test") for seed in range(chosen.seeds)]
-        records.append({"row": row, "temperature": best, "validation": tried})
-        records[-1]["r_1"] = Score.of(runs).stored()
-        print(records[-1], flush=True)
     about = {
         "queries": [len(part) for part in data.parts],
         "names": len(data.names),
@@ -257,7 +249,16 @@ def main() -> None:
         "epochs": EPOCHS,
         "batch": BATCH,
     }
-    write_json(RESULTS / "retrieval.json", {"seeds": chosen.seeds, "data": about, "rows": records})
+    records = []
+    for row in chosen.rows:
+        tried = {t: score(row, t, 1000, validation, "validation") for t in TEMPERATURES}
+        best = max(tried, key=tried.__getitem__)
+        runs = [score(row, best, 1 + seed, test, "test") for seed in range(chosen.seeds)]
+        records.append({"row": row, "temperature": best, "validation": tried})
+        records[-1]["r_1"] = Score.of(runs).stored()
+        print(records[-1], flush=True)
+        body = {"seeds": chosen.seeds, "data": about, "rows": records}
+        write_json(RESULTS / "retrieval.json", body)  # after each row: a row takes minutes
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from sentence_transformers.sentence_transformer.training_args import (
 )
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from bayescl import BayesianContrastiveLoss
 from bayescl.integrations.sentence_transformers import ContrastiveRankingLoss
 
 pairs = Dataset.from_dict(
@@ -28,8 +27,7 @@ tokenizer.train_from_iterator(
     [*pairs["anchor"], *pairs["positive"]], trainers.WordLevelTrainer(special_tokens=["[UNK]"])
 )
 model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=64)], device="cpu")
-loss = BayesianContrastiveLoss(temperature=0.05, positive_share=0.8)
-loss = ContrastiveRankingLoss(model, loss, teacher="documents")
+loss = ContrastiveRankingLoss(model)
 
 with tempfile.TemporaryDirectory() as folder:
     settings = SentenceTransformerTrainingArguments(

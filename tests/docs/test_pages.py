@@ -68,10 +68,10 @@ from sentence_transformers.sentence_transformer.training_args import (
     SentenceTransformerTrainingArguments,
 )
 from tokenizers import Tokenizer, models, pre_tokenizers
-from bayescl import BayesianContrastiveLoss
+from bayescl import DomainBatchSampler, InfoNCELoss
 import torch
-from bayescl.integrations.sentence_transformers import ContrastiveRankingLoss
-questions, answers, embeddings = ["a b", "c d"], ["a c", "b d"], [[0.1, 0.2], [0.2, 0.1]]
+from bayescl.integrations.sentence_transformers import ContrastiveRankingLoss, ranking_dataset
+questions, answers = ["a b", "c d"], ["a c", "b d"]
 tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1, "b": 2, "c": 3, "d": 4}, "[UNK]"))
 tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
 model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=4)], device="cpu")
