@@ -36,7 +36,14 @@ from bayescl._checks import (
     is_eager_cpu,
     is_traced,
 )
-from bayescl._engine import ENGINES, Engine, blocked_losses, losses_of_logits, reference_losses
+from bayescl._engine import (
+    ENGINES,
+    Engine,
+    blocked_losses,
+    fused_losses,
+    losses_of_logits,
+    reference_losses,
+)
 from bayescl._ops.objective import Objective
 from bayescl._ops.similarity import unit_vectors
 from bayescl._ops.target import check_positive_share
@@ -92,7 +99,8 @@ class ContrastiveLoss(nn.Module):
         engine: ``"blocked"``, which computes a few anchors at a time; ``"reference"``, which can be
             differentiated any number of times; or ``"auto"``, which uses the reference under
             ``torch.compile`` and ``torch.func`` transforms and the blocked engine otherwise.
-            Default: ``"auto"``.
+            ``"fused"`` uses Triton kernels on a GPU where they apply, and has not been measured
+            yet. Default: ``"auto"``.
         chunk_size: Number of anchors at a time in the blocked engine. Default: chosen for the
             device.
         gather: Whether anchors are scored against the candidates of all processes of the default
@@ -729,6 +737,10 @@ class ContrastiveLoss(nn.Module):
             batch = with_zeroed_rows(batch)
         if self.engine == "reference" or (is_traced() and self.engine == "auto"):
             return reference_losses(batch, temperature, self.objective)
+        if self.engine == "fused" and not is_traced():
+            losses = fused_losses(batch, temperature, self.objective)
+            if losses is not None:
+                return losses
         return blocked_losses(
             batch,
             temperature,

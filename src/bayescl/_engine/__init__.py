@@ -5,19 +5,37 @@ The reference engine computes the whole matrix of logits and uses autograd. It d
 and can be traced, compiled and differentiated any number of times.
 """
 
+from __future__ import annotations
+
+import os
 from typing import Literal
 
 from bayescl._engine.blocked import blocked_losses
 from bayescl._engine.reference import ObjectiveAt, losses_of_logits, reference_losses
+from bayescl._types import Float, Tensor
+from bayescl.batch import Batch
 
-Engine = Literal["auto", "blocked", "reference"]
-ENGINES: tuple[Engine, ...] = ("auto", "blocked", "reference")
+Engine = Literal["auto", "blocked", "reference", "fused"]
+ENGINES: tuple[Engine, ...] = ("auto", "blocked", "reference", "fused")
+
+
+def fused_losses(
+    batch: Batch, temperature: float | Tensor, objective_at: ObjectiveAt
+) -> Float[Tensor, " pairs"] | None:
+    """Compute one loss per pair with Triton kernels; ``None`` if they do not cover the batch."""
+    if not batch.anchors.embeddings.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":
+        return None
+    from bayescl._engine import fused  # imports Triton
+
+    return fused.losses_if_covered(batch, temperature, objective_at)
+
 
 __all__ = [
     "ENGINES",
     "Engine",
     "ObjectiveAt",
     "blocked_losses",
+    "fused_losses",
     "losses_of_logits",
     "reference_losses",
 ]

@@ -105,7 +105,7 @@ class _BlockedLosses(torch.autograd.Function):
                 gradients = ctx.run.losses(ctx.needs_input_grad[2:], upstream)[1]
         if torch.is_grad_enabled():
             inputs = [upstream, *(it for it in ctx.run.sources if isinstance(it, Tensor))]
-            gradients = [it if it is None else _Once.apply(it, *inputs) for it in gradients]
+            gradients = [it if it is None else differentiable_once(it, *inputs) for it in gradients]
         return None, None, *gradients
 
     @staticmethod
@@ -129,6 +129,12 @@ class _Once(torch.autograd.Function):
     @staticmethod
     def backward(_ctx: Any, *_upstream: Tensor) -> None:
         raise RuntimeError(f"this engine is differentiable once; {_ADVICE} for a second backward")
+
+
+def differentiable_once(gradient: Tensor, *inputs: Tensor) -> Tensor:
+    """Return a gradient that refuses to be differentiated by any of the inputs of a loss."""
+    result: Tensor = _Once.apply(gradient, *inputs)
+    return result
 
 
 # Gradients by anchors, positives, temperature and each block of columns; None if not needed.
