@@ -1,5 +1,5 @@
 # Every target makes .venv with plain pip where it is missing and keeps it up to date.
-#   make demo    train the losses on real images and compare them
+#   make demo    train the losses on real measurements and compare them
 #   make test    the whole default test suite
 #   make reproduce   the paper's tables, simulation and lemmas at a small size, in build/reproduction
 #   make check   lint, formatting, strict types
@@ -20,7 +20,7 @@ PAGES := docs README.md reproduction/README.md benchmarks/README.md
 .PHONY: demo test reproduce fuzz test-integrations check docs bench clean
 
 demo: $(INSTALLED)
-	$(BIN)/bayescl compare images --data digits --config examples/digits-tuned.yaml
+	$(BIN)/bayescl compare arrays --config examples/watch.yaml
 
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSES)

@@ -1,6 +1,7 @@
 """Make ``watch.npz``: windows of a smartwatch during physiotherapy exercises.
 
-pip download seglearn==1.2.5 --no-deps && python examples/data/make_watch.py seglearn-1.2.5-py3-none-any.whl
+pip download seglearn==1.2.5 --no-deps
+python examples/data/make_watch.py seglearn-1.2.5-py3-none-any.whl
 
 The recordings are part of seglearn (BSD-3-Clause; see LICENSE-seglearn.txt): D. M. Burns et al.,
 "Shoulder physiotherapy exercise recognition: machine learning the inertial signals from a

@@ -98,6 +98,7 @@ def arrays(
         return options
     folder = run_options.folder(f"compare-{Path(settings.data).stem}")
     _compare("compare arrays", options, plan, folder, run_options, workers)
+    _draw_embeddings(folder, list(plan.methods), settings.seed)
     return None
 
 
@@ -193,6 +194,21 @@ def _with_methods(options: Values, plan: AnyPlan, values: Mapping[str, Values]) 
         own = dict.fromkeys([*settings.loss.resolved(), "teacher", SHARE, *values[name]])
         methods[name] = {key: config[key] for key in own if key in config}
     return {**kept, "losses": ",".join(methods), "methods": methods}
+
+
+def _draw_embeddings(folder: Path, methods: Sequence[str], seed: int) -> None:
+    """Draw the embeddings of InfoNCE and of the last method without labels, of the first seed."""
+    from bayescl_lab.report.embeddings import embeddings_figure
+    from bayescl_lab.report.tables import loss_title
+    from bayescl_lab.runs.losses import LOSSES, loss_of
+
+    own = [name for name in methods if not LOSSES[loss_of(name)].needs_labels] or list(methods)
+    names = dict.fromkeys([BASELINE if BASELINE in own else own[0], own[-1]])
+    runs = {loss_title(name): folder / "runs" / f"{name}-seed{seed}" for name in names}
+    picture = folder / "embeddings.png"
+    if all(path.is_dir() for path in runs.values()):
+        save_figure(embeddings_figure(runs), picture, dpi=150)
+        say(f"embeddings: {picture}")
 
 
 def _values_of_methods(

@@ -82,7 +82,7 @@ def classes_table(result: Result) -> ReportTable:
         many = len(row.recalls) > _MOST_CLASSES
         record = {measure_title(one): score_text(row.scores[one], one, None) for one in shown}
         of_classes = {} if many else {f"recall, {it}": one for it, one in row.recalls.items()}
-        record |= {it: score_text(one, "recall", None) for it, one in of_classes.items()}
+        record |= {it: f"{100 * one.mean:.0f}" for it, one in of_classes.items()}
         if record:
             records.append({"loss": loss_title(name), **record})
     return ReportTable(records, _ABOUT_CLASSES if records else "")
