@@ -147,3 +147,16 @@ def test_collapse_dimension_and_hubs_need_no_labels() -> None:
     wide = torch.randn(2000, 300, generator=generator) + 0.5
     wide[:10] = 0.5
     assert diagnose_embeddings(wide).neighborhood.hub_share > 0.1
+
+
+def test_k_nn_falls_with_neighbors_from_other_domains_only_if_domains_hide_classes():
+    generator = torch.Generator().manual_seed(0)
+    labels, domains = torch.arange(400) % 2, torch.arange(400) // 2 % 4
+    noise = 0.1 * torch.randn(400, 8, generator=generator)
+    of_class = torch.eye(8)[labels]
+    hidden = torch.eye(8)[2 * domains + labels]  # classes are apart within each domain only
+    for rows, agrees in ((of_class, True), (hidden, False)):
+        around = diagnose_embeddings(rows + noise, labels=labels, domains=domains).neighborhood
+        assert around.knn > 0.99
+        assert (around.knn_domains > 0.99) is agrees
+        assert agrees or around.knn_domains < 0.7

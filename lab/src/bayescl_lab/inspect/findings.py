@@ -36,6 +36,11 @@ _MANY, _RELIABLE = 10, 0.5
 ``positive_share`` gained on every set without a nuisance (docs/evidence.md)."""
 
 
+_RARE = 0.25
+"""Items of a class relative to the mean over classes, below which a small ``positive_share`` may
+merge the class with frequent ones."""
+
+
 class Reason(Enum):
     """Reason for a recommended loss, or for none."""
 
@@ -132,7 +137,8 @@ class Advice:
         if found.are_pairs:
             return 0.8
         is_reliable = found.nearest_false is not None and found.nearest_false >= _RELIABLE
-        is_small = is_reliable and (found.false_negatives or 0.0) >= _MANY
+        has_rare = found.rarest is not None and found.rarest < _RARE
+        is_small = is_reliable and not has_rare and (found.false_negatives or 0.0) >= _MANY
         return 0.2 if is_small and not self.has_nuisance else 0.5
 
     def figures(self) -> Config:

@@ -45,6 +45,8 @@ class Neighborhood:
         hub_share: Share of the most frequent 1 % of the items among all nearest neighbors.
         same_domain: Share of nearest neighbors in the item's domain; ``None`` without domains.
         by_chance: Share for random neighbors.
+        knn: Accuracy of a vote of the 10 nearest labeled items; ``None`` without labels or domains.
+        knn_domains: The same with neighbors from other domains only.
     """
 
     variance: float
@@ -52,6 +54,8 @@ class Neighborhood:
     hub_share: float
     same_domain: float | None = None
     by_chance: float = 0.0
+    knn: float | None = None
+    knn_domains: float | None = None
 
     @property
     def domain_explains(self) -> float:
@@ -80,6 +84,7 @@ class EmbeddingDiagnosis:
             following measures.
         nearest_false: Share of false negatives among the most similar 4 % of the candidates.
         alpha: Value of alpha by the generative model.
+        rarest: Number of items of the smallest class, relative to the mean over classes.
     """
 
     items: int
@@ -94,6 +99,7 @@ class EmbeddingDiagnosis:
     tau_plus: float | None = None
     nearest_false: float | None = None
     alpha: float | None = None
+    rarest: float | None = None
 
     @property
     def false_negatives(self) -> float | None:
@@ -184,6 +190,8 @@ def diagnose_embeddings(
         most = max(1, round(_MOST_SIMILAR * int(valid.sum(dim=1).min())))
         nearest = similarity.masked_fill(~valid, -torch.inf).topk(most, dim=1).indices
         of_labels["tau_plus"] = tau_plus_of_labels(classes[order])
+        counts = classes[order].unique(return_counts=True)[1].double()
+        of_labels["rarest"] = float(counts.min() / counts.mean())
         of_labels["nearest_false"] = float(false.gather(1, nearest).double().mean())
         if false.any():
             of_labels["alpha"] = measured_alpha(first[rows], classes[rows]).model
@@ -197,7 +205,7 @@ def diagnose_embeddings(
         candidates=size - 1 if are_pairs else 2 * size - 2,
         labeled_items=0 if classes is None else len(order),
         similarity={it: similarity[kinds[it]].histc(_BINS, -1, 1) for it in kinds},
-        neighborhood=_neighbors(first, nuisance),
+        neighborhood=_neighbors(first, nuisance, classes),
         agreement=None
         if second_view is None
         else float((positive > similarity)[valid].double().mean()),
@@ -237,7 +245,9 @@ def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Te
 
 
 def _neighbors(
-    rows: Float[Tensor, "items dim"], domains: Int[Tensor, " items"] | None
+    rows: Float[Tensor, "items dim"],
+    domains: Int[Tensor, " items"] | None,
+    labels: Int[Tensor, " items"] | None,
 ) -> Neighborhood:
     """Measure the geometry of a random sample."""
     order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
@@ -263,4 +273,22 @@ def _neighbors(
         return found
     kinds = domains[order]
     same = float((kinds[nearest] == kinds[:, None]).double().mean())
-    return replace(found, same_domain=same, by_chance=tau_plus_of_labels(kinds))
+    found = replace(found, same_domain=same, by_chance=tau_plus_of_labels(kinds))
+    if labels is None:
+        return found
+    known = labels[order] >= 0
+    rows, kinds, classes = rows[known], kinds[known], labels[order][known]
+    similarity = (rows @ rows.T).fill_diagonal_(-torch.inf)
+    is_other = kinds[:, None] != kinds
+    if int(is_other.sum(dim=1).min()) < _NEAREST:
+        return found
+    other = similarity.masked_fill(~is_other, -torch.inf)
+    return replace(found, knn=_vote(similarity, classes), knn_domains=_vote(other, classes))
+
+
+def _vote(similarity: Float[Tensor, "items items"], labels: Int[Tensor, " items"]) -> float:
+    """Return the accuracy of a vote of the nearest items. Ties go to the smaller label."""
+    votes = torch.zeros(len(labels), int(labels.max()) + 1)
+    nearest = labels[similarity.topk(_NEAREST, dim=1).indices]
+    votes.scatter_add_(1, nearest, torch.ones(nearest.shape))
+    return float((votes.argmax(dim=1) == labels).double().mean())

@@ -62,6 +62,12 @@ def measures_table(advice: Advice) -> ReportTable:
             number(around.same_domain, ".1%"),
             f"by chance {around.by_chance:.1%}",
         ),
+        ("k-NN accuracy", number(around.knn, ".1%"), "of the 10 nearest neighbors"),
+        (
+            "k-NN, other domains",
+            number(around.knn_domains, ".1%"),
+            "neighbors from other domains only; far below it, domains hide classes",
+        ),
         ("mean cosine", number(1 - around.variance, ".4f"), "of two items; 1 if collapsed"),
         ("copies", f"{advice.copied:.1%}", "of the items occur more than once"),
         ("effective dimension", f"{around.effective_dim:.1f}", f"of {found.dim}"),
