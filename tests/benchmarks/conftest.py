@@ -1,7 +1,5 @@
 """Benchmarks are scripts beside the package: tests import them as the scripts do each other."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The study of teachers: its sets, its plan and its summary; and what rivals compute."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, replace
 

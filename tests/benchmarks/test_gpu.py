@@ -1,7 +1,5 @@
 """The benchmark of GPUs: its checks, on the CPU."""
 
-from __future__ import annotations
-
 import sys
 
 import gpu

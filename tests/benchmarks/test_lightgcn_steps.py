@@ -1,7 +1,5 @@
 """LightGCN by users and by pairs is the same training."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import lightgcn_steps

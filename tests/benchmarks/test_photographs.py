@@ -1,7 +1,5 @@
 """The study of photographs: its data, its journal, and how it goes on after failures."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tarfile

@@ -1,7 +1,5 @@
 """Questions as bags of words, with a few questions made up for the purpose."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from questions import find_data, load_questions, precisions

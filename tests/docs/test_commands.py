@@ -1,7 +1,5 @@
 """Command lines of the pages parse, and defaults in help texts are those of the settings."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples of the gallery run as they stand, with few steps."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 import tarfile

@@ -1,7 +1,5 @@
 """The nightly recipe of the page on serving, run as it is written."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

@@ -1,6 +1,5 @@
 """Pages show what exists: code that runs, commands, links and every public name."""
 
-from __future__ import annotations
 import __future__
 
 import importlib

@@ -1,7 +1,5 @@
 """Interactions that every recommender must solve: groups of users who choose one group of items."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

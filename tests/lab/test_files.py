@@ -1,7 +1,5 @@
 """Files are there as a whole or not at all, whatever stops their writer."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

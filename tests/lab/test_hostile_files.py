@@ -3,8 +3,6 @@
 ``BAYESCL_MUTATIONS=500`` tries as many mutations of each format.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -1,7 +1,5 @@
 """A server of one file, for tests of downloads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

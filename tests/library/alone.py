@@ -7,8 +7,6 @@ the docstrings of the library and every loss on every engine, and checks that wh
 says which. `test_imports.py` runs it.
 """
 
-from __future__ import annotations
-
 import doctest
 import pkgutil
 import sys

@@ -1,7 +1,5 @@
 """Two and three ranks with unequal batches do what one process does, or refuse together."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Importing costs only torch, and only where torch is needed. `lint-imports` checks layers."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

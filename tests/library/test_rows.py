@@ -1,7 +1,5 @@
 """A field added to ``Rows`` is taken, joined, gathered and passed on without any other change."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

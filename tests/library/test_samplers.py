@@ -1,7 +1,5 @@
 """Batches of few domains: every item once, few domains a batch, the same order again."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

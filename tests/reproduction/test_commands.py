@@ -1,7 +1,5 @@
 """The paper's tables as a user asks for them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

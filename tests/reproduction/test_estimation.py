@@ -1,7 +1,5 @@
 """The pages quote their figures from the committed tables, and the tables say what must hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

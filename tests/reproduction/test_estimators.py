@@ -1,7 +1,5 @@
 """Every estimator against its formula, its loss, and its limit."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """``simulate``: files, findings, seeds, and what the paper claims of the estimators."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 

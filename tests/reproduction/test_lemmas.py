@@ -1,7 +1,5 @@
 """The paper's three lemmas, and where the third does not hold."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The generative process: proposals, samplers, labels by prior, scores by class, chunks, seeds."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from scipy import stats

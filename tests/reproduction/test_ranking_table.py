@@ -1,7 +1,5 @@
 """The ranking table: plans, the paper's figures, Markdown, differences, and the page."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """The paper's image tables: its figures, the settings of their rows, and their plans."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

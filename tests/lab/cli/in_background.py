@@ -3,8 +3,6 @@
 python in_background.py FOLDER OPTIONS...
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Bad input gets status 2, one clear line, and no folder that a later command trips over."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Comparisons of losses on images as a user meets them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The commands on data sets as a user meets them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path

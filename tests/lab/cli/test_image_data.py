@@ -1,7 +1,5 @@
 """Runs on made-up images with a known answer: what is printed is what was trained and measured."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The user's own encoders, and other weights to start from."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

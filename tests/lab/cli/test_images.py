@@ -1,7 +1,5 @@
 """The commands on images as a user meets them."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``bayescl inspect RUN``: runs on images."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

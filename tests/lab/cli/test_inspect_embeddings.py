@@ -1,7 +1,5 @@
 """``bayescl inspect FILE``: embeddings of users, well-formed and hostile."""
 
-from __future__ import annotations
-
 import html
 import json
 from pathlib import Path

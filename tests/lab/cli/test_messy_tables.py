@@ -1,7 +1,5 @@
 """Exports of shops as they come: what a command reads, counts, or refuses in one line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From a command's signature to its options, and from words to values."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Callable

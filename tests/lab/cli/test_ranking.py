@@ -1,7 +1,5 @@
 """The commands on interactions as a user meets them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs that remember their data and serve without them, as a user meets it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

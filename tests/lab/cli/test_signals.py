@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM end a run with their own status and one line that says how to continue."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

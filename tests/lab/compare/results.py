@@ -1,7 +1,5 @@
 """Results that are made up: by method, its scores seed by seed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from bayescl_lab.ranking.metrics import METRICS

@@ -1,7 +1,5 @@
 """Comparisons of recommenders: what is alike, and what the figures are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -3,8 +3,6 @@
 A case is a file and what must come out: four quarters of one color each, or words of a refusal.
 """
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Every step of the recipe does to each image of a batch what torchvision does to that image."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

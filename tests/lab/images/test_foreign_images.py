@@ -1,7 +1,5 @@
 """Images as other programs write them: every color is right, or the file is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

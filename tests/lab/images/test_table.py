@@ -1,7 +1,5 @@
 """Labels and domains of a flat folder in a table beside it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

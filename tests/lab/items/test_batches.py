@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode

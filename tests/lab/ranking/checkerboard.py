@@ -1,7 +1,5 @@
 """A data set with a known answer: groups of users who like all items of their own group."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bayescl_lab.ranking.interactions import Interactions, RankingParts

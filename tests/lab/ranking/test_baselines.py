@@ -1,7 +1,5 @@
 """EASE and iALS against dense solutions, and users who were not there in training."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Published interactions unpacked, and copies compared with them."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Data sets by name and path, and the parts they come in."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The table of encoders: built by name, from the settings that each takes."""
 
-from __future__ import annotations
-
 from ranking.checkerboard import checkerboard
 
 from bayescl_lab.ranking.encoders import (

@@ -1,7 +1,5 @@
 """What holds for every recommender, whatever it is made of, trained as its users would."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import lightning.pytorch as pl

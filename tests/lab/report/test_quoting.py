@@ -1,7 +1,5 @@
 """Pages quote their figures from the committed results, and every quote is what the files say."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``bayescl report``: one page that loads nothing, shows what files hold as text, and fits."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Every verdict names every loss compared, and is right about the sign and the spread."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

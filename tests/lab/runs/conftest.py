@@ -1,7 +1,5 @@
 """Runs that several tests look at, trained once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 python fail_on_rank.py RANK OPTIONS...
 """
 
-from __future__ import annotations
-
 import sys
 
 from bayescl_lab.cli import main

@@ -1,7 +1,5 @@
 """A run in a process of its own that is killed without notice at a certain point."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

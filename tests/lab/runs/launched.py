@@ -1,7 +1,5 @@
 """Scripts in processes forked from a server that has loaded what they need."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import runpy

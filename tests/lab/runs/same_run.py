@@ -1,7 +1,5 @@
 """Runs that are cut off, and whether two runs are one and the same."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

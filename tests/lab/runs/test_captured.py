@@ -1,7 +1,5 @@
 """The captured step on a CPU, with PyTorch's capture replaced by what it does to a module."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

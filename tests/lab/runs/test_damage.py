@@ -1,7 +1,5 @@
 """A damaged, missing or exchanged file of a run is refused and named; none is used."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

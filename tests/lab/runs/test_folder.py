@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from bayescl_lab.runs.folder import RunFolder, read_json, write_json

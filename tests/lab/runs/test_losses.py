@@ -1,7 +1,5 @@
 """The table of losses: one row is all that a new loss needs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar
 

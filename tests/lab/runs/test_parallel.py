@@ -1,7 +1,5 @@
 """Many runs, one after the other or several at a time."""
 
-from __future__ import annotations
-
 import os
 import weakref
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A result names the command that was typed."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """A run killed at any point and resumed has the figures and weights of an unbroken one."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two gloo ranks, each with a part of every batch, train what one process trains."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

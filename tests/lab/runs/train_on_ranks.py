@@ -5,8 +5,6 @@
 Every case has a folder in ``FOLDER``; run by ``test_several_devices.py``.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Weights, detection and calibration, each against what must hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -4,8 +4,6 @@
 :mod:`fuzz.claims` says what is wrong with the answer.
 """
 
-from __future__ import annotations
-
 import warnings
 
 DAMAGED = 5

@@ -1,7 +1,5 @@
 """Check many random calls: ``python -m fuzz --cases 30000``, with ``tests`` on the path."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from concurrent.futures import ProcessPoolExecutor

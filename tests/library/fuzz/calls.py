@@ -1,7 +1,5 @@
 """A random call of a random loss, and the logits that it stands for, in float64."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable
@@ -99,6 +97,14 @@ def draw_loss(dice: Dice) -> Drawn:
     make, row_at = LOSSES[name]
     slope = 1.5 if name == "own data" else 1.0
     return Drawn(name, make, lambda p, u, t: row_at(t)(p, u), slope=slope)
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    value: Tensor
+    gradients: dict[str, Tensor]
 
 
 @dataclass
@@ -220,14 +226,6 @@ def directions(rows: Tensor, dtype: torch.dtype) -> Tensor:
     scaled = rows / torch.where(small, 1.0, largest)
     length = torch.where(small, 1.0, scaled.square().sum(dim=-1, keepdim=True).sqrt())
     return torch.where(small, 0.0, scaled / length)
-
-
-@dataclass
-class Answer:
-    """What came back."""
-
-    value: Tensor
-    gradients: dict[str, Tensor]
 
 
 def draw_rows(dice: Dice, count: int, dim: int, dtype: torch.dtype, *, hostile: bool) -> Tensor:

@@ -1,7 +1,5 @@
 """What must hold for any call, whatever its values."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

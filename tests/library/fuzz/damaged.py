@@ -1,7 +1,5 @@
 """A random call with one bad argument, and the refusal that it must meet."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Results of each of two processes with an adapter and with the loss that it replaces."""
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Every example runs with our lines and with the library's own, as its page shows them."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

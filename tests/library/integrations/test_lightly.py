@@ -1,7 +1,5 @@
 """Losses in the shape of lightly's: equal to its own."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Losses in the shape of open_clip's: equal to its own, the gradient of its scale included."""
 
-from __future__ import annotations
-
 import warnings
 from itertools import product
 

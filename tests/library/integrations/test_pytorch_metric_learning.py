@@ -1,7 +1,5 @@
 """Losses for pytorch-metric-learning: equal to its NTXentLoss with all that may stand around it."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Data sets with unequal rows for ranking losses, and training on them."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

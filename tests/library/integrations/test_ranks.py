@@ -1,7 +1,5 @@
 """Adapters on two processes: equal to the library's own losses, and to one process."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from ranks import launch

@@ -1,7 +1,5 @@
 """Keys of texts; needs no other library."""
 
-from __future__ import annotations
-
 import torch
 
 from bayescl.integrations._texts import text_keys

@@ -1,7 +1,5 @@
 """Which releases pages and modules say that they were tested with; needs no other library."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

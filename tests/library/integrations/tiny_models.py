@@ -1,7 +1,5 @@
 """Sentence encoders that need no download: a bag of embeddings and a fresh BERT."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What one call may bring along: a temperature, groups of several keys, an objective of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

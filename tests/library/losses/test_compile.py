@@ -1,7 +1,5 @@
 """``torch.compile`` traces every loss and layout without a break, to the same values."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

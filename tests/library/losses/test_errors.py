@@ -1,7 +1,5 @@
 """Every bad argument gets a message that names it, its value and what was expected."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

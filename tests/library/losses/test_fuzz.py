@@ -1,7 +1,5 @@
 """Random calls of every loss; ``make fuzz`` runs tens of thousands."""
 
-from __future__ import annotations
-
 import pytest
 from fuzz import violations
 

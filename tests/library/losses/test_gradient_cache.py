@@ -1,7 +1,5 @@
 """The cached step does what the uncached one does, with the graph of one chunk at a time."""
 
-from __future__ import annotations
-
 from collections import UserDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 In float32, too: no engine errs more than rounding explains.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from reference.calls import leaves_of, pairs_of, with_leaves

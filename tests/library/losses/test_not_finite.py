@@ -1,7 +1,5 @@
 """Masked rows that are not finite change nothing; tiny temperatures keep gradients finite."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

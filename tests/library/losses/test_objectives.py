@@ -1,7 +1,5 @@
 """Objectives on logits, against slow loops and by their identities."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """What must hold for every loss at any input: precision, temperature, state."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Targets given, of several classes, of more views; and rows of a teacher that know nothing."""
 
-from __future__ import annotations
-
 import inspect
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """Nobody is silent: what is probably a mistake says so once, in words that help."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Densities, CDFs and the root, by integration and closed form."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """Functions on logits compute in float32 or better, whatever they are given."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The empirical CDF against counting, one logit at a time."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Unit vectors; ``losses/test_layouts`` checks logits."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Target probabilities, and the term that they add to a loss, by their identities."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Posterior and weights: Lemma 1, unit mean, limits."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """Ranks with unequal batches against one process with the whole batch: how far apart they are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Any

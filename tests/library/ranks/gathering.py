@@ -1,7 +1,5 @@
 """Gathering by itself, and a gradient cache on every process."""
 
-from __future__ import annotations
-
 import torch
 from reference.cases import DIM
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Start ranks once, bring back what each of them found, and never wait forever."""
 
-from __future__ import annotations
-
 import multiprocessing
 import pickle
 import tempfile

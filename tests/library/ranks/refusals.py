@@ -1,7 +1,5 @@
 """Input that one process gets wrong: all must hear of it, and all go on together after."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

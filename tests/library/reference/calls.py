@@ -4,8 +4,6 @@ Everything is held at once, as ``[pairs, columns]``: an anchor's row is repeated
 positives. Rows come in float64, and of length 1 if the loss normalizes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Embeddings lie on a coarse grid, so logits are exact, and many tie or lie at the margin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial

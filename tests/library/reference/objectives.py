@@ -6,8 +6,6 @@ right at any size of the logits. The table at the end says which function and wh
 library a row is of, and where to compare them: a new weighting is a function and a row here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

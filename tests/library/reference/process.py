@@ -1,7 +1,5 @@
 """The paper's generative process, drawn pair by pair: a class takes the higher or lower score."""
 
-from __future__ import annotations
-
 import torch
 
 

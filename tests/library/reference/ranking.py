@@ -1,7 +1,5 @@
 """Rankings and their figures as loops in float64, straight from the definitions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

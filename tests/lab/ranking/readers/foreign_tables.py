@@ -3,8 +3,6 @@
 A case is a file, options, and what must come out: the rows, or the words of a refusal.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

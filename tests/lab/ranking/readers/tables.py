@@ -1,7 +1,5 @@
 """Tables written and read by tests."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Mapping

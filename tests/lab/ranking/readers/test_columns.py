@@ -1,7 +1,5 @@
 """Columns of tables whose names nobody said."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

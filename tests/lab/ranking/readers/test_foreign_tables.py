@@ -1,7 +1,5 @@
 """Tables as other programs write them: every value is right, or the file is refused."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Every text format: what a good file means, and the message for each kind of damage."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Tables of users' own: separators, quotes, ids of any type, dates, damage."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Times in text: the moment that each form means, and forms that could mean two."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the settings of a run make of encoder, views, optimizer and the loop around them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """One recommender: settings and losses."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What is evaluated is what is served: new customers, untrained items, warm starts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
