@@ -1,5 +1,6 @@
-"""Contrastive losses that handle false negatives.
+"""Contrastive losses that estimate the probability that a negative is false.
 
+The probability comes from a teacher's similarities or from ranks, and is used in the loss.
 Importing this package is cheap: torch is imported on first use of a name. Training, comparison,
 serving and the command ``bayescl`` are in :mod:`bayescl_lab`.
 """
