@@ -57,7 +57,7 @@ _FORMATS = {
 }
 """First bytes of files that are not tables, and their format."""
 
-_EXACT: Mapping[Any, int] = {pl.Float16: 2**11, pl.Float32: 2**24, pl.Float64: 2**53}
+_EXACT: Mapping[object, int] = {pl.Float16: 2**11, pl.Float32: 2**24, pl.Float64: 2**53}
 """From here on, a floating-point type rounds whole numbers."""
 
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17}|-?[1-9][0-9]{0,14}\.0+|0\.0+)$"
