@@ -165,7 +165,8 @@ class Table:
         Raises:
             ValueError: if a column cannot be read, or the meaning of quotes is ambiguous.
         """
-        places = {new: str(self.header.index(name)) for new, name in columns.items()}
+        first = {name: str(index) for index, name in reversed([*enumerate(self.header)])}
+        places = {new: first[name] for new, name in columns.items()}
         chosen = (pl.col(place).alias(new) for new, place in places.items())
         with _one_line(self.path):
             rows = self.rows.select("line", "surplus", *chosen).collect(engine="streaming")
