@@ -5,13 +5,13 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayescl_lab._cores import usable_memory
 from bayescl_lab._files import UnreadableError
+from bayescl_lab._types import AnyArray
 
 UNKNOWN_WORDS = (
     *("", "-1", "-1.0", "NaN", "nan", "null", "NULL", "None", "NA", "N/A", "n/a", "#N/A", "<NA>"),
@@ -58,7 +58,7 @@ def array_names(path: Path) -> list[str]:
     return [name.removesuffix(".npy") for name in names if name.endswith(".npy")]
 
 
-def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]) -> NDArray[Any]:
+def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]) -> AnyArray:
     """Read the array of an ``.npy`` file, memory-mapped, or one array of an ``.npz`` file.
 
     Args:
@@ -71,7 +71,7 @@ def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]
             dimensions, or does not fit into memory.
     """
     try:
-        array: NDArray[Any]
+        array: AnyArray
         if name is None:
             array = np.lib.format.open_memmap(path, mode="r")
         else:
@@ -90,7 +90,7 @@ def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]
 
 
 def numbered(
-    values: NDArray[Any], unknown: Sequence[str] = UNKNOWN_WORDS
+    values: AnyArray, unknown: Sequence[str] = UNKNOWN_WORDS
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Number the distinct values of integers or words in sorted order; -1 if unknown.
 

@@ -57,7 +57,7 @@ _FORMATS = {
 }
 """First bytes of files that are not tables, and their format."""
 
-_EXACT: Mapping[Any, int] = {pl.Float16: 2**11, pl.Float32: 2**24, pl.Float64: 2**53}
+_EXACT: Mapping[object, int] = {pl.Float16: 2**11, pl.Float32: 2**24, pl.Float64: 2**53}
 """From here on, a floating-point type rounds whole numbers."""
 
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17}|-?[1-9][0-9]{0,14}\.0+|0\.0+)$"
@@ -165,7 +165,8 @@ class Table:
         Raises:
             ValueError: if a column cannot be read, or the meaning of quotes is ambiguous.
         """
-        places = {new: str(self.header.index(name)) for new, name in columns.items()}
+        first = {name: str(index) for index, name in reversed([*enumerate(self.header)])}
+        places = {new: first[name] for new, name in columns.items()}
         chosen = (pl.col(place).alias(new) for new, place in places.items())
         with _one_line(self.path):
             rows = self.rows.select("line", "surplus", *chosen).collect(engine="streaming")

@@ -114,3 +114,38 @@ def test_standardizing_by_domain_removes_means_and_scales_of_domains(tmp_path):
         values = store.items[store.domains == domain]
         torch.testing.assert_close(values.mean(0), torch.zeros(3), atol=1e-5, rtol=0)
         torch.testing.assert_close(values.std(0, correction=0), torch.ones(3))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".parquet"])
+def test_truncated_files_are_refused(tmp_path, suffix):
+    if suffix == ".npy":
+        np.save(tmp_path / "data.npy", X)
+    else:
+        saved(tmp_path, suffix)
+    path = tmp_path / f"data{suffix}"
+    content = path.read_bytes()
+    for part in range(25):
+        path.write_bytes(content[: len(content) * part // 25])
+        with pytest.raises(ValueError, match="data"):
+            load_arrays(str(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\n1,2\n3,4,5\n6,7\n8,9\n",
+        "a,a\n1,2\n3,4\n5,6\n7,8\n",
+        "a,b\n1;5,2\n3,x\n4,y\n5,z\n",
+        "",
+        "a,b\n",
+        "note\nx\ny\nz\nw\n",
+        "a,b\n1,nan\n2,3\n4,5\n6,7\n",
+        "a,b\n1,1e999\n2,3\n4,5\n6,7\n",
+        '{"a": 1}',
+        "a\tb\n1\t2\n3\t\n4\t5\n6\t7\n",
+    ],
+)
+def test_hostile_text_is_refused(tmp_path, text):
+    (tmp_path / "data.csv").write_text(text)
+    with pytest.raises(ValueError, match=r"data\.csv"):
+        load_arrays(str(tmp_path / "data.csv"))

@@ -90,7 +90,7 @@ COMMANDS = [
     (f"{IMAGES} --loss info_nce --alpha 0.9", "info_nce does not take alpha; it takes"),
     (f"{IMAGES} --loss triplet", 'Invalid value "triplet" for --loss. Choose from: "info_nce"'),
     (f"{IMAGES} --devices 3", "batch_size must be divisible by the number of devices"),
-    (f"{IMAGES} --data photos --loss oracle", "the oracle loss needs the class of every image"),
+    (f"{IMAGES} --data photos --loss oracle", "the oracle loss needs the class of every item"),
     (f"{COMPARE} --alpha 0.9", "none of the losses info_nce takes alpha"),
     (f"{COMPARE} --data photos --batch_size 4", "photos: a comparison needs labels"),
     (f"{COMPARE} --tune 2 --evaluate-on validation", "evaluate_on must be test"),

@@ -16,19 +16,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
-from numpy.typing import NDArray
 
 from bayescl_lab._arrays import UNKNOWN_WORDS, array_names, read_array
 from bayescl_lab._tables import open_table, plain_name, plain_values, whole_numbers
+from bayescl_lab._types import AnyArray
 from bayescl_lab.items.parts import Parts, left_out, mask_of_test, parts_of, train_and_test
 from bayescl_lab.items.store import ItemStore, labeled_store
 
-Array = NDArray[Any]
+Array = AnyArray
 
 _NAMES = {
     "labels": "labels label class classname category target y celltype",

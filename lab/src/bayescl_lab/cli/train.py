@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from bayescl_lab._fields import Count
 from bayescl_lab._types import Config
@@ -67,7 +67,7 @@ def arrays(
     encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
     view = own_object("views", run.views) if "views" in typed else None
     folder = run_options.folder(f"{run.method}-{Path(run.data).stem}")
-    options: Any = {"encoder": encoder, "view": view, "checkpoint_every": checkpoint_every}
+    options: Config = {"encoder": encoder, "view": view, "checkpoint_every": checkpoint_every}
     _train("train arrays", train_arrays, run, folder, run_options, **options)
     return None
 
@@ -97,7 +97,7 @@ def images(
         return run.as_config()
     encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
     folder = run_options.folder(f"{run.method}-{run.data}")
-    options: Any = {"encoder": encoder, "checkpoint_every": checkpoint_every}
+    options: Config = {"encoder": encoder, "checkpoint_every": checkpoint_every}
     _train("train images", train_images, run, folder, run_options, **options)
     return None
 
@@ -155,7 +155,7 @@ def _train(
     run: TrainedSettings,
     folder: Path,
     run_options: RunOptions,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Train with a progress bar, and print the result in the first process."""
     rank = run.this_process().rank

@@ -1,1 +1,1 @@
-"""What encoders of images and of arrays share: stores, batches, training on two views, probes."""
+"""Stores, batches, training on two views, and probes: shared by encoders of images and arrays."""

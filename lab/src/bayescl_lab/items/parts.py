@@ -6,15 +6,14 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bayescl_lab._randomness import Purpose, derived_seed
+from bayescl_lab._types import AnyArray
 from bayescl_lab.items.store import UNLABELED, ItemStore
 from bayescl_lab.items.subsets import SEED, chosen_classes, only_classes, stratified_split
 
@@ -51,7 +50,7 @@ class Parts:
         return replace(self, train=self.train.to(device), evaluation=evaluation)
 
 
-def mask_of_test(store: ItemStore, is_train: NDArray[Any] | None) -> Bool[Tensor, " items"]:
+def mask_of_test(store: ItemStore, is_train: AnyArray | None) -> Bool[Tensor, " items"]:
     """Return a mask of the test part, given the array ``is_train`` of a file, if it has one."""
     if is_train is None:
         return torch.zeros(len(store), dtype=torch.bool)

@@ -7,6 +7,7 @@ from typing import Any
 
 from bayescl_lab._downloads import data_folder, verify_file
 from bayescl_lab._fields import check_choice
+from bayescl_lab._types import Config
 from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import PUBLISHED, required_folder
 from bayescl_lab.ranking.data import RankingData
@@ -61,7 +62,7 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
         raise ValueError(f"{data} comes with a test part: split must be 'given', got {split!r}")
     if split == "given" and not given:
         raise ValueError(f"{data} comes without a test part: split cannot be 'given'")
-    ratings: Any = {"min_rating": settings.min_rating, "sum_ratings": settings.sum_ratings}
+    ratings: Config = {"min_rating": settings.min_rating, "sum_ratings": settings.sum_ratings}
     train, test, report = numbered_interactions(raw, **ratings)
     if split == "none":
         if evaluate_on != "test":

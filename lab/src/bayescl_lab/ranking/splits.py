@@ -6,13 +6,14 @@ methods.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from bayescl_lab._fields import check_choice, checked
+from bayescl_lab._types import AnyArray
 from bayescl_lab.ranking.interactions import Interactions
 
 
@@ -85,14 +86,14 @@ def _first_of_users(
     return held_out
 
 
-def _times(interactions: Interactions) -> NDArray[Any]:
+def _times(interactions: Interactions) -> AnyArray:
     """Return the timestamps of all entries; raise ``ValueError`` if there are none."""
     if interactions.timestamps is None:
         raise ValueError(f"{interactions.name} has no timestamps to split by: name their column")
     return interactions.timestamps
 
 
-def _latest(times: NDArray[Any], share: float) -> NDArray[np.bool_]:
+def _latest(times: AnyArray, share: float) -> NDArray[np.bool_]:
     """Return the latest entries, as close to a share as possible without dividing equal times."""
     moments, counts = np.unique(times, return_counts=True)
     from_moment = np.cumsum(counts[::-1])[::-1]

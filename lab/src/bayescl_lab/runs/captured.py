@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +33,7 @@ class CapturedStep:
 
     def __init__(self, model: SimCLR) -> None:
         self._model = model
-        self._augmentation: Any = model.augmentation
+        self._augmentation = cast(SimCLRAugmentation, model.augmentation)
         self._step: Callable[..., Embeddings] | None = None
 
     def __call__(self, images: Pixels, step: int, with_plain: bool) -> Embeddings:

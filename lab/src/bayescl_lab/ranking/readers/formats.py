@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
+from bayescl_lab._types import Config
 from bayescl_lab.ranking.catalog import PUBLISHED
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers.table import RawInteractions, read_interactions_of
@@ -110,7 +110,7 @@ def recognized(path: Path) -> Reader | None:
 def _numbers(path: Path, count: int, *, separator: str = "tab", every: int = 1) -> pl.DataFrame:
     """Read user, item, rating and optionally time from the first columns, or every second one."""
     kinds = ("user", "item", "rating", "timestamp")[:count]
-    columns: Any = {f"{kind}_column": str(1 + every * index) for index, kind in enumerate(kinds)}
+    columns: Config = {f"{kind}_column": str(1 + every * index) for index, kind in enumerate(kinds)}
     options = RankingData(no_header=True, separator=separator, **columns)
     try:
         return read_interactions_of(path, options)[0]

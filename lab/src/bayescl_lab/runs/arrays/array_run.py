@@ -90,7 +90,7 @@ def build_views(
         return OwnViews(standardization, view)
     usual = 0.5 if len(shape) == 1 else 0.2
     dropout = usual if settings.dropout is None else settings.dropout
-    same: Any = {"noise": settings.noise, "dropout": dropout}
+    same: Config = {"noise": settings.noise, "dropout": dropout}
     if len(shape) == 1:
         return RowViews(swap=settings.swap, standardization=standardization, **same)
     crop, scale = settings.crop, settings.scale
@@ -132,7 +132,7 @@ def train_arrays(
         raise ValueError(
             f"the run uses its own views: name them again with --views {settings.views}"
         )
-    given: Any = {"encoder": encoder, "view": view}
+    given: Config = {"encoder": encoder, "view": view}
     return ArrayRun.train_in(settings, out, resume=resume, fit_options=fit_options, **given)
 
 

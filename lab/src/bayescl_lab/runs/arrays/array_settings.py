@@ -20,7 +20,7 @@ class ArrayOptions(EncoderOptions):
 
     Attributes:
         data: File of items: .npz with an array "x" and optionally "labels", "domains", "is_train"
-            and "ids"; .npy; CSV, TSV or Parquet, whose numeric columns are features; or .h5ad. "x"
+            and "ids"; .npy; CSV, TSV or Parquet with numeric columns as features; or .h5ad. "x"
             has shape [items, features] for rows or [items, channels, length] for signals.
         label_column: Column or array of labels: numbers or words, empty if unknown. Default: found
             by its name (label, class, target, ...), if there is one.

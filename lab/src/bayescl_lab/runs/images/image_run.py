@@ -128,7 +128,7 @@ class ImageRun(EncoderRun[ImageSettings]):
             yield f"every probe is right for at least {SUSPICIOUS:.0%} of the images: {line}"
 
 
-def _choice_of_other_images(data: str, preparation: Values, *, split: bool) -> dict[str, Any]:
+def _choice_of_other_images(data: str, preparation: Values, *, split: bool) -> Config:
     """Return how to load other images with the preparation of the run's images."""
     _, height, width = preparation["item_shape"]
     choice: Config = {"table": None, "image_size": None}
