@@ -26,10 +26,11 @@ from harness import median_ratio, options, publish, repeated, time_side_by_side
 
 import bayescl
 from bayescl_lab.items.batches import EpochOrder, StoreBatches
+from bayescl_lab.items.parts import Parts
 from bayescl_lab.items.store import ItemStore
 from bayescl_lab.runs.captured import CapturedStep
+from bayescl_lab.runs.images.image_run import ImageRun
 from bayescl_lab.runs.images.image_settings import ImageSettings
-from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.losses import LossSettings
 
 DIM = 128
@@ -200,6 +201,19 @@ def training(
     ]
 
 
+class RandomRun(ImageRun):
+    """A run on given images without evaluation."""
+
+    def __init__(self, settings: ImageSettings, store: ItemStore) -> None:
+        self.store = store
+        super().__init__(settings)
+
+    def load_parts(self, preparation: Any, *, split: bool) -> Parts:
+        """Return the images for training."""
+        del preparation, split
+        return Parts(self.store, None)
+
+
 def training_step(images: int, side: int, **settings: Any) -> Callable[[], None]:
     """A function that takes a model's next step on random images, as Lightning would."""
     chosen = ImageSettings(hidden_dim=512, **settings)
@@ -208,7 +222,7 @@ def training_step(images: int, side: int, **settings: Any) -> Callable[[], None]
     labels = torch.arange(images) % 10
     store = ItemStore(pixels, labels, tuple("0123456789"), "random images").to(chosen.device)
     batches = list(StoreBatches(store, EpochOrder(images, chosen.batch_size, seed=0)))
-    model = build_model(chosen, store, steps_per_epoch=len(batches)).to(store.device).train()
+    model = RandomRun(chosen, store).model.to(store.device).train()
     optimizers = model.configure_optimizers()
     optimizer, scheduler = optimizers["optimizer"], optimizers["lr_scheduler"]["scheduler"]
     if chosen.captured:

@@ -34,7 +34,6 @@ from bayescl_lab.items.batches import EpochOrder, ItemBatch, StoreBatches
 from bayescl_lab.items.simclr import SimCLR
 from bayescl_lab.items.store import ItemStore
 from bayescl_lab.runs.images.image_settings import ImageSettings
-from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.losses import LossSettings
 
 BATCH = 16
@@ -97,7 +96,7 @@ def forward_counts(
         RuntimeError: if a value is read back to the host.
     """
     store = random_store()
-    model = build_model(settings, store, steps_per_epoch=3).train()
+    model = gpu.RandomRun(settings, store).model.train()
     values = {"labels": store.labels, "domains": store.domains, "teacher": torch.randn(48, 8)}
     counts: dict[str, Operations] = {}
 
@@ -144,7 +143,7 @@ def _forward(model: SimCLR, batch: ItemBatch, phase: Any) -> None:
 def backward_counts(settings: ImageSettings) -> dict[str, int]:
     """Operations of backward pass and optimizer, counted on the CPU."""
     store = random_store()
-    model = build_model(settings, store, steps_per_epoch=3).train()
+    model = gpu.RandomRun(settings, store).model.train()
     batch = next(iter(StoreBatches(store, EpochOrder(len(store), BATCH, 0))))
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
     model.training_step(batch, 0).backward()

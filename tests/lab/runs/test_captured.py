@@ -5,12 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bayescl_lab.images.datasets import load_images
 from bayescl_lab.items.batches import EpochOrder, StoreBatches
 from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.images.image_run import ImageRun
 from bayescl_lab.runs.images.image_settings import ImageSettings
-from bayescl_lab.runs.images.model import build_model
 from bayescl_lab.runs.losses import LossSettings
 
 SETTINGS = ImageSettings(
@@ -31,9 +29,8 @@ def warmed_up(module, sample, *, allow_unused_input):
 
 def trained(capture: bool, share: float, half: bool) -> tuple[dict[str, torch.Tensor], list[float]]:
     """State and losses after three steps."""
-    store = load_images("digits").train
-    settings = replace(SETTINGS, positive_share=share)
-    model = build_model(settings, store, steps_per_epoch=3).train()
+    run = ImageRun(replace(SETTINGS, data="digits", device="cpu", positive_share=share))
+    model, store = run.model.train(), run.parts.train
     if capture:
         model.captured = CapturedStep(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

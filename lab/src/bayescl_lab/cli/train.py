@@ -106,7 +106,7 @@ def ranking(
     *,
     data: Annotated[RankingData, FLAT] = RankingData(),
     encoder: Literal[tuple(ENCODERS)] = "mf",  # type: ignore[valid-type]
-    loss: Literal[tuple(RankingLossSettings.classes())] = "bayesian",  # type: ignore[valid-type]
+    loss: Literal[tuple(RankingLossSettings.classes())] = "info_nce",  # type: ignore[valid-type]
     hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),

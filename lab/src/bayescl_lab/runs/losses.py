@@ -246,7 +246,7 @@ class RankingLossSettings(LossSettings):
         0.06
     """
 
-    loss: str = "bayesian"
+    loss: str = "info_nce"
     defaults: ClassVar = {"temperature": 0.15, "concentration": 0.03, "tau_plus": None}
 
     @classmethod
