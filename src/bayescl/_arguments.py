@@ -23,11 +23,11 @@ from bayescl.rows import UNKNOWN, Rows
 
 
 def checked_embeddings(given: Mapping[str, Any], *, finite: bool) -> list[Rows]:
-    """Check embeddings and bring them to one precision, at least float32. ``None`` is left out."""
+    """Check embeddings and bring them to one precision, at least float32."""
     device: torch.device | None = None
     dtype, found = torch.float32, []
     for name, part in given.items():
-        if part is None:
+        if part is None and name == "extra":
             continue
         rows = part if isinstance(part, Rows) else Rows(part)
         embeddings = rows.embeddings

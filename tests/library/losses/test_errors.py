@@ -156,6 +156,7 @@ def test_a_bad_value_is_refused(call: Callable[[], object], message: str) -> Non
         (lambda: LOSS([[1.0]], B), "view_1 must be a tensor, got list"),
         (lambda: LOSS(A, B, teacher=A.numpy()), "teacher must be a tensor, got ndarray"),
         (lambda: ContrastiveLoss()(A, B), "ContrastiveLoss needs an objective"),
+        (lambda: LOSS(A, None), "view_2 must be a tensor, got NoneType"),
         (lambda: LOSS(A, B, margin=0.95), "margin must be a Margin, got float"),
         (lambda: InfoNCELoss(temperature=PARAMETER), "use bayescl.LearnableTemperature, or"),
         (lambda: BayesianContrastiveLoss(alpha=PARAMETER), "alpha must be a number, got a tensor"),
