@@ -16,16 +16,17 @@ from itertools import product
 
 ALONE = {
     *("bayescl", "torch", "torchgen", "functorch", "numpy", "jaxtyping", "typing_extensions"),
-    *("triton", "nvidia", "cuda", "sympy", "mpmath", "networkx", "filelock", "fsspec", "jinja2"),
+    *("nvidia", "cuda", "sympy", "mpmath", "networkx", "filelock", "fsspec", "jinja2"),
     *("markupsafe", "wadler_lindig", "setuptools", "_distutils_hack", "pkg_resources"),
 }
-"""What `pip install bayescl` brings, by the names to import."""
+"""What `pip install bayescl` brings on every platform, by the names to import."""
 
-EXTRAS = {
-    "bayescl.integrations.sentence_transformers": "sentence-transformers",
-    "bayescl.integrations.pytorch_metric_learning": "pytorch-metric-learning",
+MISSING = {
+    "bayescl.integrations.sentence_transformers": "pip install 'bayescl[sentence-transformers]'",
+    "bayescl.integrations.pytorch_metric_learning": "install 'bayescl[pytorch-metric-learning]'",
+    "bayescl._engine.fused": 'engine="fused" needs Triton',
 }
-"""Modules that cannot be imported without an extra."""
+"""Modules that cannot be imported, and a part of the message."""
 
 
 class Alone(PathFinder):
@@ -46,23 +47,23 @@ import torch  # noqa: E402
 import bayescl  # noqa: E402
 
 
-def refused(action, extra: str) -> None:
-    """Check that an action says which extra it needs."""
+def refused(module: str, message: str) -> None:
+    """Check that a module says what it needs."""
     try:
-        action()
+        import_module(module)
     except ImportError as error:
-        if f"pip install 'bayescl[{extra}]'" in str(error):
+        if message in str(error):
             return
         raise
-    raise AssertionError(f"{extra} was not asked for")
+    raise AssertionError(f"{module} was imported")
 
 
 def run_examples() -> None:
-    """Run the examples of all modules; those that need an extra must name it."""
+    """Run the examples of all modules; those that need another package must name it."""
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     for module in pkgutil.walk_packages(bayescl.__path__, "bayescl."):
-        if module.name in EXTRAS:
-            refused(lambda name=module.name: import_module(name), EXTRAS[module.name])
+        if module.name in MISSING:
+            refused(module.name, MISSING[module.name])
         else:
             found = import_module(module.name)
             outcome = doctest.testmod(found, extraglobs={"torch": torch}, optionflags=flags)
@@ -74,7 +75,7 @@ def run_losses() -> None:
     kinds = [getattr(bayescl, name) for name in bayescl.__all__ if name.endswith("Loss")]
     rows = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0))
     known = {"groups": torch.arange(6), "labels": torch.arange(6) % 3, "teacher": rows[0, :, :2]}
-    for kind, engine in product(kinds, ("reference", "blocked")):
+    for kind, engine in product(kinds, ("reference", "blocked", "fused")):
         objective = (bayescl.functional.InfoNCE(),) if kind is bayescl.ContrastiveLoss else ()
         loss = kind(*objective, engine=engine)
         first, second = rows.clone().requires_grad_()

@@ -36,9 +36,16 @@ import os
 from typing import Any
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError as error:
+    raise ImportError(
+        f'engine="fused" needs Triton ({error}), which comes with PyTorch for CUDA on Linux; '
+        'elsewhere, use engine="auto"'
+    ) from error
 
 from bayescl._engine.blocked import differentiable_once
 from bayescl._engine.reference import ObjectiveAt
