@@ -8,7 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from bayescl_lab.inspect.files import EmbeddingArrays
 from bayescl_lab.inspect.measures import diagnose_embeddings
+from bayescl_lab.inspect.suspects import find_suspects
 
 
 def arrays() -> dict[str, np.ndarray]:
@@ -167,3 +169,59 @@ def test_codes_of_no_item_are_none_and_codes_of_too_few_are_refused(
     outcome = bayescl("inspect a.parquet --out page.html")
     assert message in outcome.err
     assert (outcome.status == 0) == (not message)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_command_writes_a_table_for_a_spreadsheet(bayescl) -> None:
+    given = arrays()
+    texts = [f"=cmd|'/C calc'!A{row}" for row in range(240)]
+    np.savez(
+        "pairs.npz",
+        queries=given["embeddings"],
+        documents=given["second_view"],
+        query_texts=texts,
+        document_texts=[f"document {row}" for row in range(240)],
+        ids=[f"-id {row}" for row in range(240)],
+    )
+    outcome = bayescl("inspect pairs.npz --suspects list.csv")
+    frame = pl.read_csv("list.csv")
+    assert frame.columns == [
+        *("query", "query_id", "query_text", "document", "document_id", "document_text"),
+        *("similarity", "positive_similarity", "probability", "rule", "judge"),
+    ]
+    query, document = frame.row(0)[0], frame.row(0)[3]
+    found = find_suspects(EmbeddingArrays(given["embeddings"], given["second_view"]))
+    assert (query, document) == (found.anchors[0], found.candidates[0])
+    assert frame["query_text"][0] == f"'=cmd|'/C calc'!A{query}"
+    assert frame["query_id"][0] == f"'-id {query}"
+    assert frame["document_text"][0] == f"document {document}"
+    assert outcome.out.count("document ") >= 10
+    assert f"suspects: list.csv ({len(frame):,} lines)" in outcome.out
+    # Two files give the same list.
+    np.save("q.npy", given["embeddings"])
+    np.save("d.npy", given["second_view"])
+    assert bayescl("inspect q.npy --documents d.npy --suspects two.csv").status == 0
+    pl.testing.assert_frame_equal(
+        pl.read_csv("two.csv"), frame.select(pl.read_csv("two.csv").columns)
+    )
+
+
+def test_options_of_suspects_are_checked(refused) -> None:
+    rows = np.random.default_rng(0).normal(size=(40, 8))
+    np.save("rows.npy", rows)
+    np.save("few.npy", rows[:5])
+    np.savez("texts.npz", embeddings=rows, texts=["a"])
+    refused(
+        (f"inspect {options}", message)
+        for options, message in (
+            ("rows.npy --suspects list.txt", "suspects must end in .csv"),
+            ("rows.npy --teacher few.npy", "teacher needs suspects"),
+            ("rows.npy --documents few.npy", "second_view must have shape [40, 8], got [5, 8]"),
+            (
+                "rows.npy --suspects list.csv --teacher few.npy",
+                "teacher must have 40 rows, one per item, got 5",
+            ),
+            ("texts.npz", "texts must hold one value per row"),
+        )
+    )
+    assert not Path("list.csv").exists()

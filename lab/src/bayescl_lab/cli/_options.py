@@ -122,10 +122,10 @@ def named_encoder(name: str | None) -> nn.Module | None:
     return own_encoder(name)
 
 
-def check_output(file: Path, *suffixes: str) -> Path:
+def check_output(file: Path, *suffixes: str, option: str = "out") -> Path:
     """Check that a file can be written, before anything is computed."""
     if file.suffix not in suffixes:
-        raise ValueError(f"out must end in {' or '.join(suffixes)}, got {str(file)!r}")
+        raise ValueError(f"{option} must end in {' or '.join(suffixes)}, got {str(file)!r}")
     if not file.parent.is_dir():
         raise ValueError(f"there is no folder {file.parent}")
     if file.is_dir() or not os.access(file.parent, os.W_OK | os.X_OK):

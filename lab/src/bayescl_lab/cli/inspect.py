@@ -11,7 +11,7 @@ from bayescl_lab._arrays import unknown_words_of
 from bayescl_lab._fields import at_least
 from bayescl_lab._files import write_atomically
 from bayescl_lab.cli._console import say, show
-from bayescl_lab.cli._options import FLAT, check_output, named_encoder
+from bayescl_lab.cli._options import FLAT, check_output, named_encoder, write_table
 from bayescl_lab.runs.folder import write_json
 
 
@@ -29,6 +29,8 @@ class OfFile:
         unknown: Comma-separated words that mean an unknown label, id or nuisance. Default: -1, nan,
             NA, None, null and similar ones. Empty values always are.
         batch_size: Number of items in a batch. Default: 256.
+        documents: File with the embeddings of the documents, if the first file holds queries.
+        teacher: File with embeddings of the same items by another model, which orders the suspects.
     """
 
     labels: str | None = None
@@ -36,6 +38,8 @@ class OfFile:
     by: str | None = None
     unknown: str | None = None
     batch_size: Annotated[int, at_least(2)] | None = None
+    documents: Path | None = None
+    teacher: Path | None = None
 
 
 def inspect(
@@ -45,6 +49,7 @@ def inspect(
     data: str | None = None,
     encoder: str | None = None,
     out: Path | None = None,
+    suspects: Path | None = None,
 ) -> None:
     """Measure false negatives and nuisances in embeddings, and recommend a loss.
 
@@ -58,6 +63,8 @@ def inspect(
         encoder: Name of your own encoder, my_module:build, if the run has one.
         out: HTML page. Default: inspection.html in the run folder, or NAME-inspection.html beside
             the file. A .json file with the results is written beside the page.
+        suspects: CSV file for suspected false negatives, most suspicious first, with ids and texts
+            if the file has them. The first ten are printed.
     """
     from bayescl_lab.inspect.files import is_embedding_file, read_embeddings
 
@@ -71,14 +78,24 @@ def inspect(
     page = out or (beside if is_file else run_or_file / "inspection.html")
     if is_file or out is not None:
         check_output(page, ".html")
+    if suspects is not None:
+        check_output(suspects, ".csv", option="suspects")
+    elif of_file.teacher is not None:
+        raise ValueError("teacher needs suspects")
     from bayescl_lab.inspect.findings import advise
     from bayescl_lab.inspect.measures import diagnose_embeddings
     from bayescl_lab.inspect.page import embeddings_page, measures_table, sentences
+    from bayescl_lab.inspect.suspects import find_suspects, suspects_table
 
     if is_file:
         named = {"labels": of_file.labels, "groups": of_file.ids, "domains": of_file.by}
         words = unknown_words_of(of_file.unknown)
         arrays = read_embeddings(run_or_file, unknown=words, **named)
+        if of_file.documents is not None:
+            other = read_embeddings(of_file.documents)
+            arrays = arrays._replace(
+                second_view=other.embeddings, second_texts=other.texts, are_pairs=True
+            )
         batch_size = of_file.batch_size or 256
     else:
         from bayescl_lab.inspect.runs import run_arrays
@@ -93,10 +110,17 @@ def inspect(
         are_pairs=arrays.are_pairs,
         batch_size=batch_size,
     )
+    if suspects is not None:
+        teacher = None if of_file.teacher is None else read_embeddings(of_file.teacher)
+        frame = find_suspects(arrays, teacher=teacher).frame(arrays)
     advice = advise(diagnosis, arrays)
     figures = page.with_suffix(".json")
     write_atomically(page, embeddings_page(advice, run_or_file.name, arrays.measured))
     report = {**diagnosis.figures(), "advice": advice.figures(), "measured": arrays.measured}
     write_json(figures, report)
     show(f"Measured on {arrays.measured}", measures_table(advice))
+    if suspects is not None:
+        write_table(frame, suspects)
+        show("The ten most suspicious negatives", suspects_table(frame.head(10)))
+        say(f"suspects: {suspects} ({len(frame):,} lines)")
     say(f"page: {page}", f"figures: {figures}", *sentences(advice))

@@ -23,6 +23,8 @@ _NAMES = {
     "groups": ("ids", "groups", "document_ids"),
     "domains": ("domains", "domain"),
     "output": ("output",),
+    "texts": ("texts", "text", "query_texts"),
+    "second_texts": ("document_texts",),
 }
 """Accepted names of each array in a file that holds several."""
 
@@ -43,6 +45,15 @@ class EmbeddingArrays(NamedTuple):
 
     by: tuple[str, ...] = ()
     """Names of further arrays that may be domains."""
+
+    ids: AnyArray | None = None
+    """Id of each item as it is in the file."""
+
+    texts: AnyArray | None = None
+    """Text of each item or query."""
+
+    second_texts: AnyArray | None = None
+    """Text of each document."""
 
 
 def is_embedding_file(path: Path) -> bool:
@@ -93,6 +104,11 @@ def read_embeddings(
     known: Config = {role: _codes(path, role, arrays[role], unknown) for role in codes}
     if "second_view" in arrays:
         known["second_view"] = _numbers(path, "second_view", arrays["second_view"])
+    for role, source in {"ids": "groups", "texts": "texts", "second_texts": "second_texts"}.items():
+        if source in arrays:
+            if arrays[source].shape != (rows,):
+                raise ValueError(f"{path}: {source} must hold one value per row")
+            known[role] = arrays[source]
     if "output" in arrays:
         known["measured"] = f"{arrays['output'][0]} of plain images"
     if "domains" not in arrays:

@@ -34,6 +34,9 @@ _MOST_SIMILAR = 0.04
 
 _BINS = 50
 
+_CHUNK = 2**24
+"""Number of distances that the neighbor search holds at a time."""
+
 
 @dataclass(frozen=True)
 class Neighborhood:
@@ -160,16 +163,16 @@ def diagnose_embeddings(
         ``bayescl inspect FILE``: the same for files, as one HTML page.
     """
     checked("batch_size", batch_size, Annotated[int, at_least(2)])
-    first = _rows("embeddings", embeddings)
+    first = rows_of("embeddings", embeddings)
     if len(first) < 4:
         raise ValueError(f"embeddings must have at least 4 rows, got {len(first)}")
-    second = first if second_view is None else _rows("second_view", second_view)
+    second = first if second_view is None else rows_of("second_view", second_view)
     if second.shape != first.shape:
         raise ValueError(
             f"second_view must have shape {list(first.shape)}, got {list(second.shape)}"
         )
     classes, ids, nuisance = (
-        None if codes is None else _codes(name, codes, len(first))
+        None if codes is None else codes_of(name, codes, len(first))
         for name, codes in (("labels", labels), ("groups", groups), ("domains", domains))
     )
     order = torch.randperm(len(first), generator=torch.Generator().manual_seed(0))
@@ -213,7 +216,7 @@ def diagnose_embeddings(
     )
 
 
-def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "items dim"]:
+def rows_of(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "items dim"]:
     """Convert embeddings to a float32 matrix of unit vectors; raise on invalid ones."""
     tensor = torch.as_tensor(values).detach().cpu()
     if tensor.ndim != 2:
@@ -232,7 +235,7 @@ def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "ite
     return unit_vectors(tensor).float()
 
 
-def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " items"]:
+def codes_of(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " items"]:
     """Check labels, groups or domains: one integer per item."""
     tensor = torch.as_tensor(codes).detach().cpu()
     if tensor.is_floating_point() or tensor.is_complex():
@@ -242,6 +245,34 @@ def _codes(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Te
     if (tensor < -1).any():
         raise ValueError(f"{name} must be at least -1, which means unknown, got {tensor.min():d}")
     return tensor.long()
+
+
+def nearest_rows(
+    rows: Float[Tensor, "items dim"], count: int, groups: Int[Tensor, " items"] | None = None
+) -> tuple[Float[Tensor, "items count"], Int[Tensor, "items count"]]:
+    """Find the nearest other rows of each row.
+
+    Distances are computed for some rows at a time.
+
+    Args:
+        rows: Rows to compare.
+        count: Number of neighbors, at most the number of other rows.
+        groups: Rows with equal groups, except -1, are not neighbors.
+
+    Returns:
+        Squared Euclidean distances, infinite if there are fewer neighbors, and the neighbors.
+    """
+    squares = rows.square().sum(dim=1)
+    found = []
+    for own in torch.arange(len(rows)).split(max(1, _CHUNK // len(rows))):
+        closeness = torch.addmm(squares, rows[own], rows.T, beta=-0.5)
+        closeness[torch.arange(len(own)), own] = -torch.inf
+        if groups is not None:
+            same = (groups[own, None] == groups) & (groups[own, None] >= 0)
+            closeness.masked_fill_(same, -torch.inf)
+        found.append(closeness.topk(count, dim=1))
+    closeness, nearest = map(torch.cat, zip(*found, strict=True))
+    return (squares[:, None] - 2 * closeness).clamp(min=0), nearest
 
 
 def _neighbors(
@@ -265,7 +296,7 @@ def _neighbors(
     products = centered.T @ centered if rows.shape[1] < len(rows) else centered @ centered.T
     squares = float((products / len(rows)).square().sum())
     count = min(_NEAREST, len(rows) - 1)
-    nearest = (rows @ rows.T).fill_diagonal_(-torch.inf).topk(count, dim=1).indices
+    nearest = nearest_rows(rows, count)[1]
     chosen = nearest.flatten().bincount(minlength=len(rows)).sort(descending=True).values
     hubs = chosen[: math.ceil(len(rows) / 100)].sum() / nearest.numel()
     found = Neighborhood(variance, variance**2 / squares if squares > 0 else 1.0, float(hubs))
