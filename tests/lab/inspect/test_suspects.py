@@ -112,7 +112,8 @@ def test_neighbors_in_chunks_are_the_neighbors_of_all_distances(monkeypatch) -> 
 
 def test_most_first_lines_are_questions_of_one_intent() -> None:
     """Real text: paraphrases of 77 intents, TF-IDF and SVD, which know no intent."""
-    file = Path(os.environ.get("BAYESCL_DATA") or DEVELOPMENT_DATA) / "banking77" / "train.csv"
+    beside = Path(__file__).parents[4] / "shared" / "data"
+    file = Path(os.environ.get("BAYESCL_DATA") or beside) / "banking77" / "train.csv"
     if not file.exists():
         pytest.skip("needs banking77/train.csv in BAYESCL_DATA")
     table = pl.read_csv(file).sample(fraction=1, shuffle=True, seed=0)

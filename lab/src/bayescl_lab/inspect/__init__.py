@@ -4,6 +4,7 @@
 ``files``      embeddings of a file, with metadata of each row
 ``images``     embeddings of a run on images
 ``measures``   false negatives in a batch, neighborhoods
+``suspects``   suspected false negatives as a table
 ``findings``   the advice, as values
 ``page``       table, figure, sentences and the HTML page
 =============  =================================================================================
