@@ -2,7 +2,7 @@
 
 =============  =================================================================================
 ``files``      embeddings of a file, with metadata of each row
-``images``     embeddings of a run on images
+``runs``       embeddings of a run
 ``measures``   false negatives in a batch, neighborhoods
 ``suspects``   suspected false negatives as a table
 ``findings``   the advice, as values
