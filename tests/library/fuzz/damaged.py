@@ -116,6 +116,7 @@ def _shown(bad: Any) -> str:
 
 def _damage(dice: Dice, good: Tensor) -> Any:
     """Something that is not what it should be, or is and has another form."""
+    good = good.to_dense()  # a target may be sparse
     kinds: list[Callable[[], Any]] = [
         lambda: good[0],
         lambda: good[:0],
