@@ -178,7 +178,7 @@ FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_damage_is_told_in_one_line(name: str, tmp_path, little_memory, caplog) -> None:
+def test_damage_is_told_in_one_line(name, tmp_path, little_memory, caplog):
     write, read = FORMATS[name]
     path = tmp_path / name
     write(path)
@@ -212,7 +212,7 @@ def big_png(side: int) -> bytes:
 
 
 @pytest.mark.parametrize("side", [12_000, 2**31 - 1])
-def test_a_picture_that_promises_too_much_is_left_out(tmp_path, little_memory, side) -> None:
+def test_a_picture_that_promises_too_much_is_left_out(tmp_path, little_memory, side):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "big.png").write_bytes(big_png(side))
@@ -222,9 +222,7 @@ def test_a_picture_that_promises_too_much_is_left_out(tmp_path, little_memory, s
     assert any("big.png" in remark for remark in remarks)
 
 
-def test_an_archive_that_promises_too_much_is_refused_unread(
-    tmp_path, little_memory, monkeypatch
-) -> None:
+def test_an_archive_that_promises_too_much_is_refused_unread(tmp_path, little_memory, monkeypatch):
     header = io.BytesIO()
     about = {"descr": "<f4", "fortran_order": False, "shape": (2**40, 8)}
     np.lib.format.write_array_header_1_0(header, about)

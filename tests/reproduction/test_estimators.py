@@ -16,7 +16,7 @@ def observed_fixture() -> Observations:
     return next(observe(SETTINGS, generator(1)))
 
 
-def test_estimators_equal_the_papers_formulas_in_loops(observed: Observations) -> None:
+def test_estimators_equal_the_papers_formulas_in_loops(observed):
     found = estimates(observed, SETTINGS)
     alpha, tau_plus = SETTINGS.alpha, SETTINGS.tau_plus
     a = (1 - 2 * alpha) * (1 - 2 * tau_plus)
@@ -47,7 +47,7 @@ def test_estimators_equal_the_papers_formulas_in_loops(observed: Observations) -
         assert {name: float(value[row]) for name, value in found.items()} == pytest.approx(expected)
 
 
-def test_estimators_meet_at_their_limits(observed: Observations) -> None:
+def test_estimators_meet_at_their_limits(observed):
     plain = estimates(observed, replace(SETTINGS, concentration=0.0, alpha=0.5))
     torch.testing.assert_close(plain["hard"], plain["debiased"])
     for name in (name for name in plain if name.startswith("bayesian")):

@@ -25,7 +25,7 @@ def ends(settings: Settings, anchors: int) -> tuple[torch.Tensor, torch.Tensor]:
     return low, high
 
 
-def test_sliding_intervals_have_length_one_and_slide_up_to_gamma() -> None:
+def test_sliding_intervals_have_length_one_and_slide_up_to_gamma():
     low, high = ends(Settings(gamma=0.3), 5000)
     torch.testing.assert_close(high - low, torch.ones(5000, dtype=torch.float64))
     slide = (high + low) / 2
@@ -33,7 +33,7 @@ def test_sliding_intervals_have_length_one_and_slide_up_to_gamma() -> None:
     assert 0.29 < slide.max() <= 0.3
 
 
-def test_script_intervals_lie_in_the_range_of_the_authors_script() -> None:
+def test_script_intervals_lie_in_the_range_of_the_authors_script():
     low, high = ends(Settings(proposal="script", gamma=0.25, temperature=0.5), 5000)
     assert low.min() >= -4
     assert -3.05 < low.max() <= -3
@@ -45,7 +45,7 @@ def test_script_intervals_lie_in_the_range_of_the_authors_script() -> None:
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.7, 0.9, 1.0])
-def test_scores_follow_the_closed_form(alpha: float) -> None:
+def test_scores_follow_the_closed_form(alpha):
     kinds = {True: F.PairMixture.true_negatives, False: F.PairMixture.false_negatives}
     for true_negative, kind in kinds.items():
         labels = torch.full((1, COUNT), true_negative)
@@ -59,7 +59,7 @@ def everything(settings: Settings, seed: int = 0) -> tuple[torch.Tensor, torch.T
     return logits, torch.cat([chunk.true_negative for chunk in chunks])
 
 
-def test_scores_follow_the_mixtures_and_false_negatives_their_prior() -> None:
+def test_scores_follow_the_mixtures_and_false_negatives_their_prior():
     settings = Settings(anchors=500, gamma=0.0, alpha=0.8, tau_plus=0.3, temperature=2.0)
     logits, true_negative = everything(settings)
     positives = torch.cat([chunk.positives for chunk in observe(settings, generator(0))])
@@ -73,7 +73,7 @@ def test_scores_follow_the_mixtures_and_false_negatives_their_prior() -> None:
     assert stats.binomtest(false_negatives, true_negative.numel(), 0.3).pvalue > 0.001
 
 
-def test_observations_are_finite_at_extreme_temperature_and_refused_beyond() -> None:
+def test_observations_are_finite_at_extreme_temperature_and_refused_beyond():
     logits, _ = everything(Settings(proposal="script", temperature=0.3, anchors=100))
     assert logits.dtype == torch.float64
     assert logits.exp().isfinite().all()
@@ -82,12 +82,12 @@ def test_observations_are_finite_at_extreme_temperature_and_refused_beyond() -> 
         everything(Settings(proposal="script", temperature=0.1, anchors=50))
 
 
-def test_chunks_stay_small_and_add_up() -> None:
+def test_chunks_stay_small_and_add_up():
     chunks = list(observe(Settings(anchors=7, candidates=CHUNK_ELEMENTS // 3), generator(0)))
     assert [len(chunk.unlabeled) for chunk in chunks] == [3, 3, 1]
 
 
-def test_paths_and_seeds_name_independent_streams() -> None:
+def test_paths_and_seeds_name_independent_streams():
     assert everything(Settings(anchors=20))[0].equal(everything(Settings(anchors=20))[0])
     first, *others = (
         torch.rand(1000, generator=generator(seed, "mse", value))

@@ -30,9 +30,7 @@ def own_module(tmp_path, monkeypatch) -> str:
     sys.modules.pop("my_networks", None)
 
 
-def test_an_encoder_of_ones_own_trains_and_is_used_where_it_is_named(
-    bayescl, bars, own_module
-) -> None:
+def test_an_encoder_of_ones_own_trains_and_is_used_where_it_is_named(bayescl, bars, own_module):
     assert bayescl(f"train images {bars} --out run --encoder {own_module}").status == 0
     again = f"--encoder {own_module}"
     for line in ("evaluate run", "inspect run", "embed run --out e.npy", "export run --to out"):
@@ -46,15 +44,13 @@ def test_an_encoder_of_ones_own_trains_and_is_used_where_it_is_named(
     torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 
-def test_losses_are_compared_on_an_encoder_of_ones_own(bayescl, bars, own_module) -> None:
+def test_losses_are_compared_on_an_encoder_of_ones_own(bayescl, bars, own_module):
     line = f"compare images {bars} --losses info_nce,oracle --seeds 1 --workers 1 --out both"
     assert bayescl(f"{line} --encoder {own_module}").status == 0
     assert json.loads(Path("both/result.json").read_text())["settings"]["encoder"] == own_module
 
 
-def test_a_folder_alone_never_makes_the_program_import_what_it_names(
-    bayescl, bars, own_module
-) -> None:
+def test_a_folder_alone_never_makes_the_program_import_what_it_names(bayescl, bars, own_module):
     bayescl(f"train images {bars} --out run --encoder {own_module}")
     Path("run/result.json").unlink()
     Path("my_networks.py").write_text("raise SystemExit('imported')")
@@ -67,7 +63,7 @@ def test_a_folder_alone_never_makes_the_program_import_what_it_names(
 
 def test_encoders_that_cannot_be_had_are_refused_in_one_line(
     refused, bars, own_module, monkeypatch
-) -> None:
+):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     cases = {
         "my_networks:absent": "has no attribute 'absent'",
@@ -79,7 +75,7 @@ def test_encoders_that_cannot_be_had_are_refused_in_one_line(
     refused((f"{line} {encoder}", message) for encoder, message in cases.items())
 
 
-def test_a_run_starts_from_another_ones_weights_by_option(bayescl, bars, image_run) -> None:
+def test_a_run_starts_from_another_ones_weights_by_option(bayescl, bars, image_run):
     complaint = bayescl(f"train images --out {image_run} --resume --epochs 99").complaint
     assert "a resumed run keeps its settings: epochs = " in complaint
     line = f"train images {bars} --epochs 1 --init {image_run}"

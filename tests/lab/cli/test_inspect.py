@@ -13,7 +13,7 @@ def run(trained, bars) -> str:
     return trained("bayesian", line)
 
 
-def test_a_run_is_inspected_on_a_page_and_training_is_not_touched(bayescl, run) -> None:
+def test_a_run_is_inspected_on_a_page_and_training_is_not_touched(bayescl, run):
     before = Path("run/checkpoints/last.ckpt").read_bytes()
     outcome = bayescl("inspect run")
     for words in ("false negatives of an anchor", "page: run/inspection.html"):
@@ -26,6 +26,6 @@ def test_a_run_is_inspected_on_a_page_and_training_is_not_touched(bayescl, run) 
     assert report["batch_size"] == 20
 
 
-def test_a_recommender_is_refused(bayescl, recommender) -> None:
+def test_a_recommender_is_refused(bayescl, recommender):
     message = "run holds a run of 'train ranking', not of 'train images'"
     assert bayescl("inspect run").complaint == message

@@ -36,7 +36,7 @@ def figures(name: str = "page.json") -> dict:
     return json.loads(Path(name).read_text())
 
 
-def test_a_file_gives_a_table_a_page_and_figures_and_needs_no_run(bayescl) -> None:
+def test_a_file_gives_a_table_a_page_and_figures_and_needs_no_run(bayescl):
     given = arrays()
     np.savez("all.npz", **given)
     outcome = bayescl("inspect all.npz --batch-size 40")
@@ -76,7 +76,7 @@ NUISANCE = "InfoNCELoss(temperature=0.5)"
     ],
 )
 @pytest.mark.usefixtures("undrawn")
-def test_it_ends_with_a_recommendation(bayescl, names, options, recommendation) -> None:
+def test_it_ends_with_a_recommendation(bayescl, names, options, recommendation):
     first, second, labels = arrays().values()
     known = {"documents": second, "labels": labels, "y": labels, "batch": labels}
     np.savez("mine.npz", **{name: known.get(name, first) for name in names.split()})
@@ -87,7 +87,7 @@ def test_it_ends_with_a_recommendation(bayescl, names, options, recommendation) 
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_every_format_and_byte_order_gives_the_same_figures(bayescl) -> None:
+def test_every_format_and_byte_order_gives_the_same_figures(bayescl):
     first, second, labels = arrays().values()
     np.savez("a.npz", view_1=first, view_2=second.astype(">f8"), label=labels)
     pl.DataFrame(
@@ -131,7 +131,7 @@ BAD = [
 ]
 
 
-def test_a_bad_file_is_answered_in_one_line_and_leaves_nothing(refused) -> None:
+def test_a_bad_file_is_answered_in_one_line_and_leaves_nothing(refused):
     first, _, labels = arrays().values()
     holes = first.copy()
     holes[[7, 9], 2] = np.nan
@@ -162,9 +162,7 @@ def test_a_bad_file_is_answered_in_one_line_and_leaves_nothing(refused) -> None:
         ({"domain": ["a"] * 240}, "domains must be known for more than 10 items and have two"),
     ],
 )
-def test_codes_of_no_item_are_none_and_codes_of_too_few_are_refused(
-    bayescl, columns, message
-) -> None:
+def test_codes_of_no_item_are_none_and_codes_of_too_few_are_refused(bayescl, columns, message):
     pl.DataFrame({"embedding": arrays()["embeddings"], **columns}).write_parquet("a.parquet")
     outcome = bayescl("inspect a.parquet --out page.html")
     assert message in outcome.err

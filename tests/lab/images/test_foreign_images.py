@@ -271,7 +271,7 @@ CASES = list(cases())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_a_foreign_image_is_read_rightly_or_refused(tmp_path, case: Case) -> None:
+def test_a_foreign_image_is_read_rightly_or_refused(tmp_path, case):
     (tmp_path / case.name).write_bytes(case.content)
     if isinstance(case.outcome, str):
         with pytest.raises(ValueError, match=case.outcome) as refusal:

@@ -17,7 +17,7 @@ def judged(scored, alpha: float, tau_plus: float) -> Calibration:
     return diagnose([replace(scored, objective=assumed)]).posteriors[0]
 
 
-def test_the_posterior_is_calibrated_at_the_processs_own_parameters_only(processed) -> None:
+def test_the_posterior_is_calibrated_at_the_processs_own_parameters_only(processed):
     for alpha, tau_plus in ((0.9, 0.1), (0.7, 0.3), (1.0, 0.5)):
         assert judged(processed(alpha, tau_plus), alpha, tau_plus).ece < 0.008
     scored = processed(0.9, 0.1)
@@ -33,7 +33,7 @@ def test_the_posterior_is_calibrated_at_the_processs_own_parameters_only(process
         assert judged(scored, *parameters).skill < best - 0.002
 
 
-def test_calibration_agrees_with_torchmetrics_where_groups_are_alike() -> None:
+def test_calibration_agrees_with_torchmetrics_where_groups_are_alike():
     generator = torch.Generator().manual_seed(0)
     # Predictions at the middle of 20 equal steps: equal counts and equal widths group them alike.
     predicted = torch.arange(20).repeat(50) / 20 + 0.025
@@ -44,7 +44,7 @@ def test_calibration_agrees_with_torchmetrics_where_groups_are_alike() -> None:
     assert found.ece == pytest.approx(float(expected), abs=1e-6)
 
 
-def test_calibration_keeps_equal_predictions_together_and_loses_nothing() -> None:
+def test_calibration_keeps_equal_predictions_together_and_loses_nothing():
     predicted = torch.tensor([0.5] * 90 + [0.9] * 10)
     truth = torch.cat([torch.arange(90) % 2 == 0, torch.ones(10, dtype=torch.bool)])
     found = calibration(predicted, truth, "ranks", 0.9, 0.1)
@@ -52,7 +52,7 @@ def test_calibration_keeps_equal_predictions_together_and_loses_nothing() -> Non
     assert found.ece == pytest.approx(0.1 * 0.1, abs=1e-6)
 
 
-def test_detection_agrees_with_scikit_learn_at_any_scale() -> None:
+def test_detection_agrees_with_scikit_learn_at_any_scale():
     generator = torch.Generator().manual_seed(1)
     truth = torch.rand(400, generator=generator) < 0.2
     suspicion = 1e-4 * (torch.randn(400, generator=generator) + truth)
@@ -67,7 +67,7 @@ def test_detection_agrees_with_scikit_learn_at_any_scale() -> None:
         assert detection(torch.ones(len(one_kind)), one_kind) is None
 
 
-def test_effective_negatives_follow_the_definition(views) -> None:
+def test_effective_negatives_follow_the_definition(views):
     loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.8, temperature=0.2)
     scored = score_candidates(loss, *views[:2])
     weights = candidate_weights(scored).double()

@@ -9,7 +9,7 @@ from bayescl.diagnostics import (
 )
 
 
-def test_on_the_process_what_is_measured_is_what_was_drawn(processed) -> None:
+def test_on_the_process_what_is_measured_is_what_was_drawn(processed):
     found = diagnose([processed(0.9, 0.1)])
     assert found.measured_tau_plus == pytest.approx(0.1, abs=0.005)
     assert found.measured.auc == pytest.approx(pair_auc(0.9), abs=0.01)
@@ -25,7 +25,7 @@ def test_on_the_process_what_is_measured_is_what_was_drawn(processed) -> None:
     assert mean == pytest.approx(1, abs=0.01)
 
 
-def test_weights_that_fall_with_rank_find_what_logits_find_and_infonce_nothing(processed) -> None:
+def test_weights_that_fall_with_rank_find_what_logits_find_and_infonce_nothing(processed):
     scored = processed(0.9, 0.1, anchors=400)
     found = diagnose([scored])
     assert found.by_weight.roc_auc == pytest.approx(found.by_logit.roc_auc, abs=0.1)
@@ -43,7 +43,7 @@ def test_weights_that_fall_with_rank_find_what_logits_find_and_infonce_nothing(p
     ]
 
 
-def test_the_oracle_finds_them_all(views) -> None:
+def test_the_oracle_finds_them_all(views):
     loss = bayescl.OracleContrastiveLoss()
     found = diagnose([score_candidates(loss, *views[:2], labels=views[2])])
     assert (found.by_weight.roc_auc, found.by_weight.average_precision) == (1, 1)
@@ -51,7 +51,7 @@ def test_the_oracle_finds_them_all(views) -> None:
     assert found.effective.weighted == pytest.approx(36)
 
 
-def test_batches_of_unequal_size_are_pooled(views) -> None:
+def test_batches_of_unequal_size_are_pooled(views):
     view_1, view_2, labels = views
     loss = bayescl.BayesianContrastiveLoss(alpha=0.8, tau_plus=0.2)
     parts = [
@@ -65,7 +65,7 @@ def test_batches_of_unequal_size_are_pooled(views) -> None:
     assert found.measured_tau_plus == pytest.approx(share)
 
 
-def test_without_labels_what_needs_none_is_there(views) -> None:
+def test_without_labels_what_needs_none_is_there(views):
     loss = bayescl.BayesianContrastiveLoss(alpha=0.8, tau_plus=0.2)
     found = diagnose([score_candidates(loss, *views[:2])])
     assert found.measured is None
@@ -75,7 +75,7 @@ def test_without_labels_what_needs_none_is_there(views) -> None:
         diagnose([])
 
 
-def test_one_class_alone_has_no_false_or_no_true_negatives_and_no_figures_for_them(views) -> None:
+def test_one_class_alone_has_no_false_or_no_true_negatives_and_no_figures_for_them(views):
     view_1, view_2, _ = views
     loss = bayescl.BayesianContrastiveLoss(alpha=0.8, tau_plus=0.2)
     for labels in (torch.zeros(24).long(), torch.arange(24)):

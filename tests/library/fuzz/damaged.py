@@ -7,11 +7,11 @@ from inspect import signature
 from typing import Any
 
 import torch
+from fuzz.calls import Dice, draw_call
 from torch import Tensor
 
 import bayescl
 from bayescl import Rows
-from fuzz.calls import Dice, draw_call
 
 NUMBERS = (
     None, "much", float("nan"), float("inf"), -1.0, 0.0, 0.3, 1.0, 1.5, 1e-42, [0.5], 1j, True,

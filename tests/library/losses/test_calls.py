@@ -1,8 +1,5 @@
 """What one call may bring along: a temperature, groups of several keys, an objective of its own."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
 from cases import rows
@@ -17,9 +14,7 @@ engines = pytest.mark.parametrize("engine", ["reference", "blocked"])
 
 @engines
 @pytest.mark.parametrize("shape", [lambda p: p.mean(), lambda p: p[:, None], lambda p: p[:1]])
-def test_an_objective_must_return_one_value_per_anchor(
-    engine: str, shape: Callable[[Tensor], Tensor]
-) -> None:
+def test_an_objective_must_return_one_value_per_anchor(engine, shape):
     def objective(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
         return shape(positive)
 
@@ -30,7 +25,7 @@ def test_an_objective_must_return_one_value_per_anchor(
         loss.from_logits(torch.zeros(3), torch.zeros(3, 2))
 
 
-def test_a_learnable_temperature_is_what_the_loss_says_and_can_be_set() -> None:
+def test_a_learnable_temperature_is_what_the_loss_says_and_can_be_set():
     learnable = bayescl.LearnableTemperature(0.07)
     loss = bayescl.InfoNCELoss(temperature=learnable)
     with torch.no_grad():
@@ -49,7 +44,7 @@ def test_a_learnable_temperature_is_what_the_loss_says_and_can_be_set() -> None:
 
 
 @pytest.mark.parametrize("state", [None, {}, {"temperature": 0.5}, "text"])
-def test_a_damaged_state_is_refused_by_name(state: Any) -> None:
+def test_a_damaged_state_is_refused_by_name(state):
     loss = bayescl.BayesianContrastiveLoss()
     with pytest.raises(ValueError, match="the state of BayesianContrastiveLoss must contain"):
         loss.load_state_dict({"_extra_state": state})
@@ -57,7 +52,7 @@ def test_a_damaged_state_is_refused_by_name(state: Any) -> None:
 
 @engines
 @pytest.mark.parametrize("several", [False, True])
-def test_a_batch_of_ones_own_leaves_out_each_anchor_itself(engine: str, several: bool) -> None:
+def test_a_batch_of_ones_own_leaves_out_each_anchor_itself(engine, several):
     """Anchors are the columns, and their positives are other rows."""
     anchors, positives = rows(5, 0), rows(10 if several else 5, 1)
     of = torch.arange(5).repeat(2) if several else None

@@ -23,9 +23,7 @@ RANKED = ("bayesian", "own data, by rank")
     ("name", "case"),
     [pytest.param(*each, marks=[] if each in FAST else pytest.mark.slow) for each in COMBINATIONS],
 )
-def test_a_compiled_loss_has_the_values_and_gradients_of_the_plain_one(
-    name: str, case: str
-) -> None:
+def test_a_compiled_loss_has_the_values_and_gradients_of_the_plain_one(name, case):
     torch._dynamo.reset()
     loss, given = LOSSES[name][0](normalize=not name.startswith(RANKED)), CASES[case].given
     leaves = {key: part.clone().requires_grad_() for key, part in leaves_of(given).items()}

@@ -13,7 +13,7 @@ CALLS = int(os.environ.get("BAYESCL_CALLS", "180"))
 
 
 @pytest.mark.parametrize("first", range(0, CALLS, 30))
-def test_random_calls_are_answered_rightly_or_refused_by_name(first: int) -> None:
+def test_random_calls_are_answered_rightly_or_refused_by_name(first):
     """One call in five has a bad argument."""
     problems = []
     with warnings.catch_warnings():

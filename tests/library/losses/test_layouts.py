@@ -40,7 +40,7 @@ def gradients(value: Tensor, wanted: list[Tensor], **options: bool) -> tuple[Ten
 @pytest.mark.parametrize(
     ("case", "name"), [(case, name) for case in CASES for name in LOSSES if CASES[case].suits(name)]
 )
-def test_values_and_gradients_equal_those_of_a_loop_over_pairs(case: str, name: str) -> None:
+def test_values_and_gradients_equal_those_of_a_loop_over_pairs(case, name):
     temperature = torch.tensor(0.25, dtype=torch.float64, requires_grad=True)
     expected = of_loop(case, name, temperature)
     given, number = CASES[case].given, list(LOSSES).index(name)
@@ -66,7 +66,7 @@ def test_values_and_gradients_equal_those_of_a_loop_over_pairs(case: str, name: 
                 assert off < within, (engine, chunk_size, reduction, mine.shape, off)
 
 
-def test_the_supervised_loss_is_that_of_the_paper() -> None:
+def test_the_supervised_loss_is_that_of_the_paper():
     views = [view.clone().requires_grad_() for view in VIEWS.values()]
     labels = torch.tensor([0, 1, 0, 2, 2, 0, 1, 3])
     unit = torch.cat([view / view.norm(dim=1, keepdim=True) for view in views])

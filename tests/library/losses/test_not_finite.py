@@ -60,9 +60,7 @@ def step(case: str, name: str, given: dict[str, Any], **options: Any) -> list[Te
     ("case", "name"),
     [(case, name) for case in MASKED for name in LOSSES if CASES[case].suits(name)],
 )
-def test_masked_rows_that_are_not_finite_change_nothing(
-    case: str, name: str, options: dict[str, Any], value: float
-) -> None:
+def test_masked_rows_that_are_not_finite_change_nothing(case, name, options, value):
     clean, spoilt = (step(case, name, given, **options) for given in masked(case, value))
     assert all(part.isfinite().all() for part in clean)
     torch.testing.assert_close(spoilt, clean, rtol=1e-9, atol=1e-12)
@@ -72,9 +70,7 @@ def test_masked_rows_that_are_not_finite_change_nothing(
 @pytest.mark.parametrize("chunk_size", [None, 2])
 @pytest.mark.parametrize("case", ["two views, teacher, labels", "own extra", "shared candidates"])
 @pytest.mark.parametrize("name", list(LOSSES))
-def test_gradients_are_finite_at_temperatures_near_zero(
-    name: str, case: str, chunk_size: int | None, scale: float
-) -> None:
+def test_gradients_are_finite_at_temperatures_near_zero(name, case, chunk_size, scale):
     loss = LOSSES[name][0](chunk_size=chunk_size)
     s = torch.tensor(scale, requires_grad=True)
     given = CASES[case].given

@@ -23,7 +23,7 @@ def views(batch: int, seed: int, dim: int = 5, dtype: torch.dtype = torch.float3
 
 @names
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_embeddings_are_scored_in_float32(name: str, dtype: torch.dtype) -> None:
+def test_half_precision_embeddings_are_scored_in_float32(name, dtype):
     loss = MAKERS[name](temperature=0.1)
     view_1, view_2 = views(16, 0, dim=32)
     half_1, half_2 = view_1.to(dtype).requires_grad_(), view_2.to(dtype)
@@ -41,7 +41,7 @@ def test_half_precision_embeddings_are_scored_in_float32(name: str, dtype: torch
         assert torch.equal(plain, loss(view_1, view_2))
 
 
-def test_a_learnable_temperature_stays_between_its_bounds() -> None:
+def test_a_learnable_temperature_stays_between_its_bounds():
     temperature = bayescl.LearnableTemperature(0.07, minimum=0.01, maximum=0.5)
     for logit in (-50.0, 50.0):
         torch.nn.init.constant_(temperature.logit, logit)
@@ -51,7 +51,7 @@ def test_a_learnable_temperature_stays_between_its_bounds() -> None:
         assert temperature().item() == pytest.approx(bound)
 
 
-def test_what_a_loss_was_set_to_shows_and_is_saved_without_code(tmp_path) -> None:
+def test_what_a_loss_was_set_to_shows_and_is_saved_without_code(tmp_path):
     settings = {"alpha": 0.8, "beta": 0.6, "tau_plus": 0.2}
     learnable = bayescl.LearnableTemperature(0.2)
     source = bayescl.BayesianContrastiveLoss(**settings, temperature=learnable)
@@ -68,7 +68,7 @@ def test_what_a_loss_was_set_to_shows_and_is_saved_without_code(tmp_path) -> Non
 
 
 @names
-def test_gradients_through_embeddings_are_right_to_second_order(name: str) -> None:
+def test_gradients_through_embeddings_are_right_to_second_order(name):
     loss = MAKERS[name](temperature=0.5, engine="reference")
     inputs = [view.requires_grad_() for view in views(3, 10, dim=3, dtype=torch.float64)]
     assert torch.autograd.gradcheck(loss, inputs)

@@ -6,12 +6,12 @@ import torch
 import bayescl
 
 
-def test_a_temperature_that_looks_like_a_scale_is_pointed_out() -> None:
+def test_a_temperature_that_looks_like_a_scale_is_pointed_out():
     with pytest.warns(UserWarning, match="temperature=20 divides similarities"):
         bayescl.InfoNCELoss(temperature=20.0)
 
 
-def test_a_batch_in_which_nothing_is_a_candidate_says_so_once() -> None:
+def test_a_batch_in_which_nothing_is_a_candidate_says_so_once():
     views, same = torch.randn(2, 4, 8), torch.zeros(4, dtype=torch.int64)
     loss = bayescl.BayesianContrastiveLoss()
     with pytest.warns(UserWarning, match="no anchor has a candidate"):
@@ -23,7 +23,7 @@ def test_a_batch_in_which_nothing_is_a_candidate_says_so_once() -> None:
         bayescl.InfoNCELoss(check_finite=True)(*views, groups=same)
 
 
-def test_domains_with_few_candidates_are_pointed_out_once() -> None:
+def test_domains_with_few_candidates_are_pointed_out_once():
     views, domains = torch.randn(2, 40, 8), torch.arange(40) % 2
     many, few = bayescl.InfoNCELoss(check_finite=True), bayescl.InfoNCELoss(check_finite=True)
     many(*views, domains=domains)  # 38 each

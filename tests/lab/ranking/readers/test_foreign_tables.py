@@ -110,6 +110,7 @@ def _text() -> Iterator[tuple[Any, ...]]:
     yield "latin-1", text(with_titles("Ça"), TITLED).encode("latin-1"), "line 2 is not UTF-8"
     latin = text(with_titles("Ça"), TITLED).encode("latin-1")
     yield "latin-1, named", latin, {"encoding": "latin-1"}
+    yield "latin-1, gzip.csv.gz", gzip.compress(latin), {"encoding": "latin-1"}
     yield "gzip", gzip.compress(PLAIN.encode())
     yield "gzip by its name.csv.gz", gzip.compress(PLAIN.encode())
     yield "blank lines", PLAIN.replace("\n", "\n\n")
@@ -219,7 +220,9 @@ def _ids() -> Iterator[tuple[Any, ...]]:
     yield "lists", parquet(user=[[user] for user in USERS]), "type List"
     yield "structs", parquet(user=[{"id": user} for user in USERS]), "type Struct"
     yield "other columns of any type", parquet(a=[[1]] * 8, b=[b"\xff"] * 8, c=[{"x": 1}] * 8)
-    yield "null", parquet(user=[None] * 8), "there is no user"
+    yield "null", parquet(user=[*USERS[:7], None]), "row 8: there is no user"
+    nan = parquet(user=[*map(float, USERS[:7]), float("nan")])
+    yield "not a number", nan, "row 8: user must be a whole number or text, got nan"
     for word in ("NULL", "\\N", "None", "nan", "NaN", "NA", "#N/A", "<NA>", "", "-1", "?"):
         yield (
             f"missing {word or 'nothing'}".replace("/", ""),
@@ -282,6 +285,8 @@ def _times() -> Iterator[tuple[Any, ...]]:
     yield "an epoch of 0", text(rows(times=[0, *EPOCHS[1:]])), "line 2: timestamp must be"
     yield "float epochs", text(rows(times=[f"{it}.0" for it in EPOCHS]))
     yield "Float32 epochs", parquet(timestamp=pl.Series(EPOCHS, dtype=pl.Float32)), "rounds whole"
+    large = [2**60 + it for it in EPOCHS]
+    yield "whole numbers of any size", parquet(timestamp=large), rows(times=large)
     for unit in ("ms", "us", "ns"):
         yield (
             f"datetime[{unit}]",
@@ -340,7 +345,7 @@ CASES = list(cases())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_a_foreign_table_is_read_rightly_or_refused(write, case: Case) -> None:
+def test_a_foreign_table_is_read_rightly_or_refused(write, case):
     path = write(case.name, case.content)
     options = RankingData(split="time", sum_ratings=True, **case.options)
     if isinstance(case.outcome, str):
