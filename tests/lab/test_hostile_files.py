@@ -24,6 +24,7 @@ from bayescl_lab.images.datasets import load_images
 from bayescl_lab.inspect.files import read_embeddings
 from bayescl_lab.inspect.measures import diagnose_embeddings
 from bayescl_lab.ranking.datasets import load_interactions
+from tests.lab.images.test_foreign_images import chunk
 
 MUTATIONS = int(os.environ.get("BAYESCL_MUTATIONS", "40"))
 ROOM = 2**30
@@ -199,11 +200,6 @@ def test_damage_is_told_in_one_line(name, tmp_path, little_memory, caplog):
 
 def big_png(side: int) -> bytes:
     """A PNG file that promises a square of pixels and holds a few."""
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        whole = kind + content
-        return struct.pack(">I", len(content)) + whole + struct.pack(">I", zlib.crc32(whole))
-
     header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
     body = zlib.compress(bytes(3 * 1000))
     return (

@@ -34,11 +34,13 @@ def test_the_library_does_its_work_without_extras():
     assert run.returncode == 0, run.stdout + run.stderr
 
 
-def test_an_overview_of_commands_loads_what_shows_it_and_one_of_data_sets_no_torch():
+def test_help_loads_what_shows_it_and_a_list_of_data_sets_no_torch():
     loaded = loaded_by("from bayescl_lab.cli import main; main(['--help'])")
     shows = {"attr", "attrs", "cyclopts", "docstring_parser", "markdown_it", "mdurl", "pygments"}
     assert loaded <= {"bayescl", "bayescl_lab", "rich", "rich_rst", "typing_extensions", *shows}
     assert "torch" not in loaded_by("from bayescl_lab.cli import main; main(['data', 'list'])")
+    of_images = loaded_by("from bayescl_lab.cli import main; main(['train', 'images', '--help'])")
+    assert not of_images & {"lightning", "torchvision", "sklearn", "matplotlib"}
 
 
 def test_imports_make_no_circle():

@@ -1,8 +1,6 @@
 """The commands on images as a user meets them."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import yaml
@@ -38,19 +36,6 @@ def test_train_leaves_a_complete_run_folder_and_a_resumed_run_shows_it_again(
     assert written.row.scores == trained.row.scores
     refused = bayescl("train images --out run --resume --lr 0.5")
     assert "a resumed run keeps its settings: lr = 0.001, got 0.5" in refused.complaint
-
-
-def test_help_answers_without_loading_torchvision_or_lightning():
-    program = (
-        "import sys\n"
-        "from bayescl_lab.cli import main\n"
-        "main(['--help']); main(['train', 'images', '--help'])\n"
-        "heavy = {'lightning', 'torchvision', 'sklearn', 'matplotlib'}\n"
-        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
-    )
-    outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert outcome.returncode == 0, outcome.stderr
-    assert "rior probability that a candidate is a positive" in outcome.stdout
 
 
 def test_a_folder_without_classes_trains_and_is_never_judged(bayescl, pictures):

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from cases import rows
 from reference.objectives import WEIGHTINGS
 from torch import Tensor
 
@@ -14,11 +15,7 @@ names = pytest.mark.parametrize("name", list(MAKERS))
 
 
 def views(batch: int, seed: int, dim: int = 5, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    return [
-        torch.randn(batch, dim, generator=generator, dtype=torch.float64).to(dtype)
-        for _ in range(2)
-    ]
+    return [rows(batch, view, dim).to(dtype) for view in (seed, seed + 100)]
 
 
 @names
