@@ -3,13 +3,11 @@
 import json
 from pathlib import Path
 
-import yaml
-
 DATA = "--data bought.csv --dim 8 --candidates 8 --batch-size 6 --lr 0.03 --epochs 2 --device cpu"
 LINE = f"compare ranking {DATA} --losses info_nce,bayesian,bpr --seeds 2 --workers 1"
 
 
-def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought, printed_config):
+def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
     outcome = bayescl(f"{LINE} --alpha 0.8 --split per-user --out first")
     for words in (
         "InfoNCE",
@@ -22,8 +20,6 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought, prin
     ):
         assert words in outcome.out
     assert "\nNext: " in outcome.out
-    stored = yaml.safe_load(Path("first/config.yaml").read_text())
-    assert printed_config(f"{LINE} --alpha 0.8 --split per-user") == stored
     files = {path.name for path in Path("first").iterdir()}
     made = {"comparison.md", "comparison.png", "config.yaml", "report.html", "result.json", "runs"}
     assert files == made
@@ -32,7 +28,6 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought, prin
     assert runs == {*losses, "popularity-seed0", "ease-seed0"}
     result = json.loads(Path("first/result.json").read_text())
     assert result["losses"]["bayesian"]["settings"]["alpha"] == 0.8
-    assert {"command", "commit", "hardware", "versions"} <= result.keys()
     page = Path("first/report.html").read_text()
     assert "above InfoNCE, NDCG@20" in page
     assert "What the figures support" in page
@@ -48,9 +43,4 @@ def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought, prin
     assert bayescl(again).status == 0
     after = json.loads(Path("first/result.json").read_text())
     assert after["losses"]["bpr"]["metrics"] == result["losses"]["bpr"]["metrics"]
-    complaint = bayescl(f"{again} --temperature 0.7").complaint
-    assert (
-        "a resumed run keeps its settings: methods.bayesian.temperature = 0.15, got 0.7"
-        in complaint
-    )
     assert "losses" in bayescl(f"{again} --losses bpr").complaint

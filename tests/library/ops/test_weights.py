@@ -1,4 +1,4 @@
-"""Posterior and weights: Lemma 1, unit mean, limits."""
+"""Posterior and weights: Lemma 1, the paper's formula, limits."""
 
 from itertools import product
 
@@ -7,7 +7,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import objectives as reference
-from scipy import integrate
 
 from bayescl import functional as F
 from bayescl._ops.weights import weights_of_cdf
@@ -24,28 +23,6 @@ def test_at_beta_one_half_the_weight_is_posterior_over_prior(alpha, tau_plus):
     weights = F.importance_weights(cdf, alpha=alpha, beta=0.5, tau_plus=tau_plus)
     posterior = F.posterior(cdf, alpha=alpha, tau_plus=tau_plus)
     torch.testing.assert_close(weights, posterior / (1 - tau_plus), rtol=1e-11, atol=1e-13)
-
-
-@pytest.mark.parametrize(("alpha", "beta", "tau_plus"), SETTINGS)
-def test_the_mean_weight_over_unlabeled_candidates_is_one(alpha, beta, tau_plus):
-    def weighted_density(x: float) -> float:
-        cdf = torch.tensor([x], dtype=torch.float64)
-        density = F.PairMixture.unlabeled(alpha, tau_plus).density(torch.ones_like(cdf), cdf)
-        weight = F.importance_weights(cdf, alpha=alpha, beta=beta, tau_plus=tau_plus)
-        return (weight * density).item()
-
-    assert integrate.quad(weighted_density, 0, 1)[0] == pytest.approx(1, abs=1e-9)
-
-
-def test_mid_ranks_keep_the_mean_weight_at_one_and_upper_ranks_do_not():
-    for count in (4, 8, 64, 512):
-        logits = torch.rand(3, count, dtype=torch.float64)
-        mid, upper = (
-            F.logit_weights(logits, alpha=0.9, beta=0.5, tau_plus=0.1, ranks=ranks).mean(dim=1)
-            for ranks in ("mid", "upper")
-        )
-        torch.testing.assert_close(mid, torch.ones_like(mid), rtol=0, atol=0.1 / count)
-        assert (1 - upper > 0.2 / count).all()
 
 
 def test_weights_are_one_without_knowledge_fall_when_debiasing_and_rise_when_mining():
