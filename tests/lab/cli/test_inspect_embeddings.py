@@ -242,8 +242,3 @@ def test_a_run_is_inspected_on_a_page_and_training_is_not_touched(bayescl, run):
     assert Path("run/inspection.html").read_text().count("<img") == 1
     assert report["items"] == report["labeled_items"] == 63
     assert report["batch_size"] == 20
-
-
-def test_a_recommender_is_refused(bayescl, recommender):
-    message = "run holds a run of 'train ranking', not of 'train images'"
-    assert bayescl("inspect run").complaint == message
