@@ -170,7 +170,7 @@ def test_codes_of_no_item_are_none_and_codes_of_too_few_are_refused(bayescl, col
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_command_writes_a_table_for_a_spreadsheet(bayescl) -> None:
+def test_the_command_writes_a_table_for_a_spreadsheet(bayescl):
     given = arrays()
     texts = [f"=cmd|'/C calc'!A{row}" for row in range(240)]
     np.savez(
@@ -203,7 +203,7 @@ def test_the_command_writes_a_table_for_a_spreadsheet(bayescl) -> None:
     assert two.equals(frame.select(two.columns))
 
 
-def test_options_of_suspects_are_checked(refused) -> None:
+def test_options_of_suspects_are_checked(refused):
     rows = np.random.default_rng(0).normal(size=(40, 8))
     np.save("rows.npy", rows)
     np.save("few.npy", rows[:5])
