@@ -32,7 +32,7 @@ reproduce: $(INSTALLED)
 	$(BIN)/python -m reproduction estimation --draws 4 --seeds 2 --epochs 2 --out build/reproduction/estimation
 
 fuzz: $(INSTALLED)
-	OMP_NUM_THREADS=1 PYTHONPATH=tests/library $(BIN)/python -m fuzz --cases $(CASES) --processes $(PROCESSES)
+	OMP_NUM_THREADS=1 BAYESCL_CALLS=$(CASES) $(BIN)/python -m pytest -n $(PROCESSES) tests/library/losses/test_fuzz.py
 
 test-integrations: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt \

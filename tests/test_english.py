@@ -64,7 +64,7 @@ ODD = (
 
 
 @pytest.mark.parametrize("pattern", [*STYLE_LEFT_COLUMN, *ODD])
-def test_no_text_has_an_odd_construction(pattern: str) -> None:
+def test_no_text_has_an_odd_construction(pattern):
     odd = re.compile(pattern, re.IGNORECASE)
     found = [
         f"{file.relative_to(ROOT)}:{number}: {line.strip()}"

@@ -45,13 +45,13 @@ def refusal(line: str) -> str | None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if command_lines(page)], ids=name_of)
-def test_every_command_line_of_a_page_is_one_that_the_program_takes(page: Path) -> None:
+def test_every_command_line_of_a_page_is_one_that_the_program_takes(page):
     refused = {line: why for line in command_lines(page) if (why := refusal(line))}
     assert not refused
 
 
 @pytest.mark.parametrize("name", ["ranking.md", "serving.md", "quickstart/recommenders.md"])
-def test_every_option_in_the_sentences_of_a_recommenders_page_exists(name: str) -> None:
+def test_every_option_in_the_sentences_of_a_recommenders_page_exists(name):
     commands = ["train ranking", "train images", "compare ranking"]
     commands += ["recommend run", "evaluate run", "embed run"]
     text = (DOCS / name).read_text(encoding="utf-8")
@@ -59,7 +59,7 @@ def test_every_option_in_the_sentences_of_a_recommenders_page_exists(name: str) 
         assert None in [refusal(f"{command} {option}") for command in commands], option
 
 
-def test_defaults_in_the_help_of_training_a_recommender_are_those_of_its_settings() -> None:
+def test_defaults_in_the_help_of_training_a_recommender_are_those_of_its_settings():
     text = " ".join(str(train.ranking.__doc__).split())
     hard, beta = (
         RankingLossSettings("hard").resolved(),

@@ -18,7 +18,7 @@ GALLERY = Path(__file__).parents[2] / "examples" / "gallery"
 
 
 @pytest.mark.parametrize("example", sorted(GALLERY.glob("plot_*.py")), ids=lambda path: path.stem)
-def test_an_example_runs(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_runs(example, monkeypatch):
     monkeypatch.setenv("BAYESCL_SMOKE", "1")
     matplotlib.use("Agg")
     try:
@@ -28,9 +28,7 @@ def test_an_example_runs(example: Path, monkeypatch: pytest.MonkeyPatch) -> None
         pyplot.close("all")
 
 
-def test_the_example_on_sound_knows_words_and_speakers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_on_sound_knows_words_and_speakers(tmp_path, monkeypatch, capsys):
     dice, seconds = np.random.default_rng(0), np.arange(1600) / 8000
     with tarfile.open(tmp_path / "spoken-digits.tar.gz", "w:gz") as archive:
         for word, speaker, number in product(range(10), range(6), range(10)):
@@ -45,7 +43,7 @@ def test_the_example_on_sound_knows_words_and_speakers(
 
 
 @pytest.mark.distributed
-def test_two_processes_reach_the_gradient_of_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_processes_reach_the_gradient_of_one(capsys):
     try:
         runpy.run_path(str(GALLERY / "two_processes.py"), run_name="example")
     finally:

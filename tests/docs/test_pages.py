@@ -100,9 +100,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
-def test_the_code_of_a_page_runs_from_top_to_bottom(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     by_name = (page.stem,) if page.parent.name == "integrations" else ()
     for library in LIBRARIES.get(page.stem, by_name):
         if not find_spec(library):
@@ -115,7 +113,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(
         exec(compile(code, name_of(page), "exec", flags=flags), names)
 
 
-def test_every_link_of_a_page_leads_somewhere() -> None:
+def test_every_link_of_a_page_leads_somewhere():
     for page in PAGES:
         for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
             target = page.parent / link
@@ -125,7 +123,7 @@ def test_every_link_of_a_page_leads_somewhere() -> None:
             assert link.startswith(("https://", "mailto:")) or target.exists(), f"{page}: {link}"
 
 
-def test_every_public_name_has_its_place_on_the_api_pages() -> None:
+def test_every_public_name_has_its_place_on_the_api_pages():
     for room in ROOMS:
         names = set(importlib.import_module(f"bayescl.{room}").__all__)
         page = (ROOT / "docs" / "api" / f"{room}.md").read_text(encoding="utf-8")
@@ -138,7 +136,7 @@ def test_every_public_name_has_its_place_on_the_api_pages() -> None:
         assert re.search(rf"\b{name}\b", overview), name
 
 
-def test_pages_are_short() -> None:
+def test_pages_are_short():
     words = {name_of(page): len(page.read_text(encoding="utf-8").split()) for page in PAGES}
     assert words["README.md"] <= 800
     assert words["docs/teacher.md"] <= 1_000
@@ -154,7 +152,7 @@ def quoted(page: Path) -> set[Path]:
     return {sorted(page.parent.glob(place))[-1].resolve() for place in places}
 
 
-def test_every_quoted_result_names_the_commit_that_made_it() -> None:
+def test_every_quoted_result_names_the_commit_that_made_it():
     files = set().union(*map(quoted, [*PAGES, ROOT / "benchmarks/README.md"]))
     results = [file for file in files if file.suffix == ".json"]
     assert len(results) > 15
@@ -163,7 +161,7 @@ def test_every_quoted_result_names_the_commit_that_made_it() -> None:
         assert re.fullmatch(r"[0-9a-f]{40}\+?", commit), file  # +: and changes
 
 
-def test_digits_have_one_source_on_the_first_pages() -> None:
+def test_digits_have_one_source_on_the_first_pages():
     for page in (ROOT / "README.md", ROOT / "docs/index.md"):
         of_digits = {file for file in quoted(page) if "digits" in str(file)}
         assert of_digits

@@ -2,7 +2,6 @@
 
 import os
 import stat
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from bayescl_lab._cores import usable_cores, usable_memory
 from bayescl_lab._files import open_atomically, staged_folder, write_atomically
 
 
-def test_text_and_bytes_arrive_as_they_are_and_everybody_may_read_them(tmp_path: Path) -> None:
+def test_text_and_bytes_arrive_as_they_are_and_everybody_may_read_them(tmp_path):
     file = tmp_path / "result.json"
     for content, expected in (("é\r\n\n", b"\xc3\xa9\r\n\n"), (b"\x00\xff", b"\x00\xff")):
         write_atomically(file, content)
@@ -21,9 +20,7 @@ def test_text_and_bytes_arrive_as_they_are_and_everybody_may_read_them(tmp_path:
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, ValueError])
-def test_a_writer_that_stops_halfway_leaves_what_was_there_before(
-    tmp_path: Path, stop: type[BaseException]
-) -> None:
+def test_a_writer_that_stops_halfway_leaves_what_was_there_before(tmp_path, stop):
     file = tmp_path / "weights.pt"
     file.write_bytes(b"before")
 
@@ -38,9 +35,7 @@ def test_a_writer_that_stops_halfway_leaves_what_was_there_before(
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_file_reaches_the_disk_before_it_gets_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_reaches_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
     file = tmp_path / "result.json"
     synced = []
 
@@ -53,7 +48,7 @@ def test_a_file_reaches_the_disk_before_it_gets_its_name(
     assert synced == [5]
 
 
-def test_a_folder_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_folder_is_there_as_a_whole_or_not_at_all(tmp_path):
     folder = tmp_path / "above" / "run"
 
     def interrupted() -> None:

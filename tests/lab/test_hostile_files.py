@@ -24,6 +24,7 @@ from bayescl_lab.images.datasets import load_images
 from bayescl_lab.inspect.files import read_embeddings
 from bayescl_lab.inspect.measures import diagnose_embeddings
 from bayescl_lab.ranking.datasets import load_interactions
+from tests.lab.images.test_foreign_images import chunk
 
 MUTATIONS = int(os.environ.get("BAYESCL_MUTATIONS", "40"))
 ROOM = 2**30
@@ -178,7 +179,7 @@ FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_damage_is_told_in_one_line(name: str, tmp_path, little_memory, caplog) -> None:
+def test_damage_is_told_in_one_line(name, tmp_path, little_memory, caplog):
     write, read = FORMATS[name]
     path = tmp_path / name
     write(path)
@@ -199,11 +200,6 @@ def test_damage_is_told_in_one_line(name: str, tmp_path, little_memory, caplog) 
 
 def big_png(side: int) -> bytes:
     """A PNG file that promises a square of pixels and holds a few."""
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        whole = kind + content
-        return struct.pack(">I", len(content)) + whole + struct.pack(">I", zlib.crc32(whole))
-
     header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
     body = zlib.compress(bytes(3 * 1000))
     return (
@@ -212,7 +208,7 @@ def big_png(side: int) -> bytes:
 
 
 @pytest.mark.parametrize("side", [12_000, 2**31 - 1])
-def test_a_picture_that_promises_too_much_is_left_out(tmp_path, little_memory, side) -> None:
+def test_a_picture_that_promises_too_much_is_left_out(tmp_path, little_memory, side):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "big.png").write_bytes(big_png(side))
@@ -222,9 +218,7 @@ def test_a_picture_that_promises_too_much_is_left_out(tmp_path, little_memory, s
     assert any("big.png" in remark for remark in remarks)
 
 
-def test_an_archive_that_promises_too_much_is_refused_unread(
-    tmp_path, little_memory, monkeypatch
-) -> None:
+def test_an_archive_that_promises_too_much_is_refused_unread(tmp_path, little_memory, monkeypatch):
     header = io.BytesIO()
     about = {"descr": "<f4", "fortran_order": False, "shape": (2**40, 8)}
     np.lib.format.write_array_header_1_0(header, about)

@@ -38,7 +38,7 @@ def found(request, tmp_path_factory: pytest.TempPathFactory) -> list[launch.Find
     return launch.run_once(everything, request.param, seconds=180, folder=own)
 
 
-def test_ranks_equal_one_process_in_every_layout_loss_and_precision(found) -> None:
+def test_ranks_equal_one_process_in_every_layout_loss_and_precision(found):
     for findings in found:
         assert len(findings["layouts"]) == len(list(equality.cases()))
         apart = {  # further than rounding explains
@@ -49,7 +49,7 @@ def test_ranks_equal_one_process_in_every_layout_loss_and_precision(found) -> No
         assert not apart
 
 
-def test_gathered_rows_are_in_the_order_of_ranks_and_send_gradients_to_their_owners(found) -> None:
+def test_gathered_rows_are_in_the_order_of_ranks_and_send_gradients_to_their_owners(found):
     """Unequal rows of every kind; gradients up to the second derivative; sums and losses."""
     for findings in found:
         assert max(findings["reductions"].values()) < 1e-13
@@ -62,24 +62,24 @@ def test_gathered_rows_are_in_the_order_of_ranks_and_send_gradients_to_their_own
         assert not wrong
 
 
-def test_the_gradient_cache_gathers(found) -> None:
+def test_the_gradient_cache_gathers(found):
     """The cache with dropout, BatchNorm, a loss that gathers and unequal numbers of chunks."""
     for findings in found:
         assert findings["cache"]["distance"] < 1e-6
 
 
-def test_an_encoder_with_sharded_parameters_gets_the_gradients_of_a_whole_one(found) -> None:
+def test_an_encoder_with_sharded_parameters_gets_the_gradients_of_a_whole_one(found):
     for findings in found:
         assert findings["sharded"]["gradients"] < 2e-6
 
 
-def test_processes_draw_different_batches_of_domains(found) -> None:
+def test_processes_draw_different_batches_of_domains(found):
     for findings in found:
         drawn = findings["batches of domains"]
         assert drawn["distinct"] == drawn["drawn"] > 200
 
 
-def test_what_one_rank_gets_wrong_all_ranks_refuse_alike(found) -> None:
+def test_what_one_rank_gets_wrong_all_ranks_refuse_alike(found):
     for message in refusals.CASES:
         said = [findings["messages"][message] for findings in found]
         assert all(in_step for _, in_step in said), message
@@ -90,7 +90,7 @@ def test_what_one_rank_gets_wrong_all_ranks_refuse_alike(found) -> None:
         assert any("rank 1" in raised for raised, _ in said), message
 
 
-def test_gathering_without_a_process_group_is_refused() -> None:
+def test_gathering_without_a_process_group_is_refused():
     rows = torch.eye(3)
     loss = bayescl.InfoNCELoss(gather=True)
     for call in (
@@ -104,7 +104,7 @@ def test_gathering_without_a_process_group_is_refused() -> None:
             call()
 
 
-def test_a_group_of_one_rank_has_nothing_to_gather() -> None:
+def test_a_group_of_one_rank_has_nothing_to_gather():
     generator = torch.Generator().manual_seed(0)
     rows, other = torch.randn(2, 4, 3, generator=generator)
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

@@ -21,7 +21,7 @@ def cloud(rows: int, classes: int, seed: int, dim: int = 6) -> tuple[torch.Tenso
     return centers[labels] + torch.randn(rows, dim, generator=generator), labels
 
 
-def test_the_measured_auc_is_scikit_learns_called_as_the_authors_do(monkeypatch) -> None:
+def test_the_measured_auc_is_scikit_learns_called_as_the_authors_do(monkeypatch):
     embeddings, labels = cloud(60, 5, seed=1)
     labels[0] = 7  # alone in its class: left out of the mean
     unit = unit_vectors(embeddings)
@@ -34,7 +34,7 @@ def test_the_measured_auc_is_scikit_learns_called_as_the_authors_do(monkeypatch)
         assert found == pytest.approx(sum(aucs) / 59, abs=1e-6)
 
 
-def test_rows_with_masks_equal_scikit_learn_row_by_row() -> None:
+def test_rows_with_masks_equal_scikit_learn_row_by_row():
     generator = torch.Generator().manual_seed(0)
     scores = torch.randint(0, 12, (50, 60), generator=generator).float()
     truth = torch.rand(scores.shape, generator=generator) < 0.3
@@ -52,7 +52,7 @@ def test_rows_with_masks_equal_scikit_learn_row_by_row() -> None:
     assert anchor_aucs(sign * scores, (scores > 9).expand(3, 4)).isnan().all()
 
 
-def test_the_model_reading_inverts_the_model_and_readings_stay_in_alphas_interval() -> None:
+def test_the_model_reading_inverts_the_model_and_readings_stay_in_alphas_interval():
     for alpha in (0.5, 0.6, 0.75, 0.9, 1.0):
         assert MeasuredAlpha(pair_auc(alpha)).model == pytest.approx(alpha)
     for auc in (0.0, 0.3, 0.5, 0.8, 0.9, 1.0):
@@ -60,7 +60,7 @@ def test_the_model_reading_inverts_the_model_and_readings_stay_in_alphas_interva
         assert 0.5 <= found.authors <= found.model <= 1
 
 
-def test_at_a_prior_of_0_it_is_a_count_pair_by_pair() -> None:
+def test_at_a_prior_of_0_it_is_a_count_pair_by_pair():
     source = torch.Generator().manual_seed(0)
     positive = torch.randint(0, 5, (7,), generator=source).float()
     unlabeled = torch.randint(0, 5, (7, 9), generator=source).float()
@@ -74,7 +74,7 @@ def test_at_a_prior_of_0_it_is_a_count_pair_by_pair() -> None:
 
 
 @pytest.mark.parametrize(("alpha", "tau_plus"), [(0.6, 0.05), (0.9, 0.1), (0.9, 0.3)])
-def test_without_labels_the_models_own_alpha_is_found(alpha, tau_plus) -> None:
+def test_without_labels_the_models_own_alpha_is_found(alpha, tau_plus):
     # Positives of the process are drawn as false negatives are, so the estimate has no bias. The
     # standard error of the AUC is below 0.005 with 4,000 positives.
     positive, unlabeled, _ = draw_scores(4000, alpha=alpha, tau_plus=tau_plus)
@@ -83,7 +83,7 @@ def test_without_labels_the_models_own_alpha_is_found(alpha, tau_plus) -> None:
     assert found.model == pytest.approx(alpha, abs=0.022)
 
 
-def test_the_estimate_is_the_auc_plus_the_two_parts_of_its_bias() -> None:
+def test_the_estimate_is_the_auc_plus_the_two_parts_of_its_bias():
     positive, unlabeled, truth = draw_scores(4000, alpha=0.8, tau_plus=0.2)
     positive = positive + 0.15  # views that are more alike than their class
     auc = float(anchor_aucs(unlabeled, truth).nanmean())
@@ -97,7 +97,7 @@ def test_the_estimate_is_the_auc_plus_the_two_parts_of_its_bias() -> None:
     assert min(parts[0] / 3, parts[1]) > 0.01
 
 
-def test_the_prior_of_labels_is_the_share_of_pairs_that_agree() -> None:
+def test_the_prior_of_labels_is_the_share_of_pairs_that_agree():
     labels = torch.randint(0, 4, (40,), generator=torch.Generator().manual_seed(0))
     agree = [bool(labels[i] == labels[j]) for i in range(40) for j in range(40) if i != j]
     assert tau_plus_of_labels(labels) == pytest.approx(sum(agree) / len(agree))
@@ -106,7 +106,7 @@ def test_the_prior_of_labels_is_the_share_of_pairs_that_agree() -> None:
     assert large == pytest.approx(float(shares.square().sum()), abs=1e-5)
 
 
-def test_anchors_without_candidates_are_left_out_and_wrong_arguments_named() -> None:
+def test_anchors_without_candidates_are_left_out_and_wrong_arguments_named():
     positive, unlabeled = torch.tensor([1.0, 1.0]), torch.tensor([[0.0, 2.0], [0.0, 0.0]])
     valid = torch.tensor([[True, True], [False, False]])
     assert label_free_alpha(positive, unlabeled, tau_plus=0.0, valid=valid).auc == 0.5

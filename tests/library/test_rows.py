@@ -36,7 +36,7 @@ class YoungCandidates(bayescl.InfoNCELoss):
         return torch.ones(len(block), dtype=torch.bool)
 
 
-def test_a_new_field_of_rows_needs_no_change_but_the_step_that_reads_it() -> None:
+def test_a_new_field_of_rows_needs_no_change_but_the_step_that_reads_it():
     queries, documents, hard = torch.randn(3, 6, 4, dtype=torch.float64)
     age = torch.tensor([1.0, 3.0, 2.0, 5.0, 0.0, 4.0], dtype=torch.float64)
     loss, plain = YoungCandidates(temperature=0.2), bayescl.InfoNCELoss(temperature=0.2)

@@ -11,7 +11,7 @@ DOMAINS = torch.arange(1000) % 20
 
 @pytest.mark.parametrize("drop_last", [True, False])
 @pytest.mark.parametrize("num_domains", [1, 4, 30])
-def test_a_batch_holds_exactly_num_domains(num_domains: int, drop_last: bool) -> None:
+def test_a_batch_holds_exactly_num_domains(num_domains, drop_last):
     domains = torch.arange(1003) % 20
     held = min(num_domains, 20)
     sampler = DomainBatchSampler(domains, 32, num_domains, drop_last=drop_last)
@@ -28,7 +28,7 @@ def test_a_batch_holds_exactly_num_domains(num_domains: int, drop_last: bool) ->
         assert max(map(len, batches)) <= 32
 
 
-def test_unequal_domains_share_batches_as_far_as_they_suffice() -> None:
+def test_unequal_domains_share_batches_as_far_as_they_suffice():
     domains = torch.tensor([0] * 900 + [1] * 90 + [2] * 10)
     batches = list(DomainBatchSampler(domains, 40, 2))
     assert sum(len(domains[batch].unique()) == 2 for batch in batches) == 5  # four pieces and one
@@ -39,7 +39,7 @@ def test_unequal_domains_share_batches_as_far_as_they_suffice() -> None:
     assert skipped <= seen  # other items are skipped in other epochs
 
 
-def test_each_epoch_has_its_own_order_and_it_depends_on_seed_and_epoch_alone() -> None:
+def test_each_epoch_has_its_own_order_and_it_depends_on_seed_and_epoch_alone():
     first, again = (DomainBatchSampler(DOMAINS, 50, seed=3) for _ in range(2))
     epochs = [list(first) for _ in range(3)]
     assert epochs[0] != epochs[1] != epochs[2]
@@ -49,7 +49,7 @@ def test_each_epoch_has_its_own_order_and_it_depends_on_seed_and_epoch_alone() -
     assert [list(DomainBatchSampler(DOMAINS, 50, seed=3))] == epochs[:1]
 
 
-def test_processes_share_an_epoch_without_overlap() -> None:
+def test_processes_share_an_epoch_without_overlap():
     parts = [DomainBatchSampler(DOMAINS, 48, rank=rank, num_processes=2) for rank in range(2)]
     drawn = [list(part) for part in parts]
     assert len(drawn[0]) == len(drawn[1]) == len(parts[0]) == 10
@@ -57,7 +57,7 @@ def test_processes_share_an_epoch_without_overlap() -> None:
     assert len(set(items)) == len(items)
 
 
-def test_it_continues_in_the_middle_of_an_epoch() -> None:
+def test_it_continues_in_the_middle_of_an_epoch():
     other = DomainBatchSampler(DOMAINS, 50)
     whole, following = list(other), list(other)
     sampler = DomainBatchSampler(DOMAINS, 50)
@@ -70,14 +70,14 @@ def test_it_continues_in_the_middle_of_an_epoch() -> None:
 
 
 @pytest.mark.parametrize("size", [2, 3, 8])
-def test_small_domains_are_named_with_their_size_and_what_to_do(size: int) -> None:
+def test_small_domains_are_named_with_their_size_and_what_to_do(size):
     words = rf"domains of at most {size} items.*: merge similar domains, or pass -1 for items"
     with pytest.warns(UserWarning, match=words):
         DomainBatchSampler(torch.arange(240) // size, 64, 4)
 
 
 @pytest.mark.parametrize("size", [9, 20])
-def test_domains_that_give_enough_candidates_are_no_reason_to_warn(size: int) -> None:
+def test_domains_that_give_enough_candidates_are_no_reason_to_warn(size):
     DomainBatchSampler(torch.arange(180) // size, 64, 4)
     DomainBatchSampler(torch.arange(180) // 4, 16, 4)  # pieces of 4 are all that is asked for
 
@@ -96,13 +96,13 @@ def test_domains_that_give_enough_candidates_are_no_reason_to_warn(size: int) ->
         torch.tensor([1j, 2j]),
     ],
 )
-def test_domains_that_are_not_integers_are_refused(domains: object) -> None:
+def test_domains_that_are_not_integers_are_refused(domains):
     with pytest.raises(ValueError, match="domains must hold integers, got"):
         DomainBatchSampler(domains, 2, 1)
 
 
 @pytest.mark.parametrize("domains", [[], 3, torch.zeros(3, 2, dtype=torch.int64)])
-def test_domains_are_one_per_item(domains: object) -> None:
+def test_domains_are_one_per_item(domains):
     with pytest.raises(ValueError, match=r"domains must (be one per item|have shape)"):
         DomainBatchSampler(domains, 2, 1)
 
@@ -116,6 +116,6 @@ def test_domains_are_one_per_item(domains: object) -> None:
         ({"batch_size": 4, "rank": 1}, "rank and num_processes must be given together"),
     ],
 )
-def test_bad_numbers_are_refused(arguments: dict[str, int], words: str) -> None:
+def test_bad_numbers_are_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
         DomainBatchSampler(DOMAINS, **arguments)

@@ -1,40 +1,17 @@
-import shlex
-from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple
-
 import pytest
 from ranking_data import write_groups
 
-from bayescl_lab.cli import main
 from reproduction.__main__ import PROGRAM
-
-
-class Outcome(NamedTuple):
-    """What a command line came to."""
-
-    status: int
-    out: str
-    err: str
+from tests.lab.cli.conftest import command_lines
 
 
 @pytest.fixture
-def reproduce(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path, few_draws
-) -> Callable[[str], Outcome]:
+def reproduce(capsys, monkeypatch, tmp_path, few_draws):
     """Run a command line in an empty folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(line: str) -> Outcome:
-        capsys.readouterr()
-        status = main(shlex.split(line), PROGRAM)
-        captured = capsys.readouterr()
-        return Outcome(status, captured.out, captured.err)
-
-    return run
+    return command_lines(capsys, monkeypatch, tmp_path, PROGRAM)
 
 
 @pytest.fixture
-def bought(reproduce, tmp_path) -> Path:
+def bought(reproduce, tmp_path):
     """A table of purchases, whose items come in three groups as users do."""
     return write_groups(tmp_path)

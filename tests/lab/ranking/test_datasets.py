@@ -108,14 +108,6 @@ def test_known_names_are_looked_for_in_the_data_folder(write, monkeypatch, tmp_p
     assert ids(parts.train) | ids(parts.evaluation) == set(rows)
 
 
-def test_a_missing_data_set_is_refused_with_the_command_that_fetches_it(monkeypatch, tmp_path):
-    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
-    with pytest.raises(
-        ValueError, match=r"ml-100k is not in .*ml-100k: `bayescl data fetch ml-100k`"
-    ):
-        load_interactions("ml-100k")
-
-
 def test_columns_are_guessed_and_the_guess_is_told_from_the_header(write):
     def told(data: str, **said: str) -> dict[str, str]:
         return guessed_columns(RankingData(data, **said))

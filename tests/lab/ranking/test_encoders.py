@@ -30,7 +30,7 @@ class Doubled(Encoder):
         return self.layers * self.user_table, self.layers * self.item_table
 
 
-def test_a_row_in_the_table_is_all_that_a_new_encoder_needs(monkeypatch, tmp_path) -> None:
+def test_a_row_in_the_table_is_all_that_a_new_encoder_needs(monkeypatch, tmp_path):
     monkeypatch.setitem(ENCODERS, "doubled", Doubled)
     file = tmp_path / "bought.csv"
     users, items = TRAIN.pairs()

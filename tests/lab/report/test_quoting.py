@@ -14,7 +14,7 @@ PAGES += [ROOT / "benchmarks/README.md", ROOT / "reproduction/README.md"]
 PAGES = [page for page in PAGES if "gallery" not in page.parts]
 
 
-def test_every_quote_of_a_page_is_what_the_files_say() -> None:
+def test_every_quote_of_a_page_is_what_the_files_say():
     quotes_of = {}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def test_every_quote_of_a_page_is_what_the_files_say() -> None:
     assert sum(quotes_of.values()) >= 120
 
 
-def test_scores_on_pages_name_their_loss_temperature_and_share() -> None:
+def test_scores_on_pages_name_their_loss_temperature_and_share():
     quote = "<!-- quote: table a.json runs few={scores/few_label_1/mean:.1p} -->"
     assert quotes.unnamed_settings(f"InfoNCE, temperature 0.2, no teacher:\n\n{quote}") == []
     (wanting,) = quotes.unnamed_settings(f"Accuracy of InfoNCE:\n\n{quote}")
@@ -36,7 +36,7 @@ def test_scores_on_pages_name_their_loss_temperature_and_share() -> None:
     }
 
 
-def test_a_stale_number_is_brought_up_to_date_and_what_stands_around_it_is_kept(tmp_path) -> None:
+def test_a_stale_number_is_brought_up_to_date_and_what_stands_around_it_is_kept(tmp_path):
     (tmp_path / "a.csv").write_text("n,error\n1,0.25\n2,-0.5\n")
     for what, shown in (
         ("error:.2f n=2", "-0.50"),
@@ -51,35 +51,7 @@ def test_a_stale_number_is_brought_up_to_date_and_what_stands_around_it_is_kept(
         assert refreshed(f"It is (9.9e+26{comment}).", tmp_path) == f"It is ({shown}{comment})."
 
 
-def test_a_table_has_a_row_for_each_record_and_blanks_for_what_one_lacks(tmp_path) -> None:
-    rows = [{"loss": "hard", "ms": [1.0, 3.0]}, {"loss": "soft", "ms": []}, {"loss": "other"}]
-    (tmp_path / "2024-1-speed.json").write_text("{}")
-    (tmp_path / "2024-2-speed.json").write_text(json.dumps({"rows": rows}))
-    opening = '<!-- quote: table *-speed.json rows loss={loss} "ms, most={ms/max:.1f}" -->'
-    text = refreshed(f"{opening}\nyesterday\n<!-- /quote -->\n", tmp_path)
-    table = "| loss | ms, most |\n| --- | --: |\n| hard | 3.0 |\n| soft |  |\n| other |  |"
-    assert text == f"{opening}\n\n{table}\n\n<!-- /quote -->\n"
-    assert refreshed(text, tmp_path) == text
-
-
-def test_a_pivot_has_a_row_and_a_column_for_each_value_of_two_keys(tmp_path) -> None:
-    rows = [
-        {"data": "digits", "share": 1, "score": 0.5},
-        {"data": "digits", "share": 0.5, "score": 0.75},
-        {"data": "words", "share": 1.0, "score": 0.25},
-        {"data": "pairs", "share": 1},
-    ]
-    (tmp_path / "a.json").write_text(json.dumps({"rows": rows}))
-    opening = "<!-- quote: pivot a.json rows data share {score:.0%} -->"
-    table = "| data | share 1 | share 0.5 |\n| --- | --: | --: |\n| digits | 50% | 75% |\n"
-    table += "| words | 25% |  |"
-    text = refreshed(f"{opening}\n<!-- /quote -->\n", tmp_path)
-    assert text == f"{opening}\n\n{table}\n\n<!-- /quote -->\n"
-
-
-def test_the_script_updates_pages_and_names_a_page_that_it_cannot(
-    tmp_path, monkeypatch, capsys
-) -> None:
+def test_the_script_updates_pages_and_names_a_page_that_it_cannot(tmp_path, monkeypatch, capsys):
     (tmp_path / "a.csv").write_text("n\n1\n")
     page = tmp_path / "docs" / "page.md"
     page.parent.mkdir()
@@ -108,7 +80,7 @@ def test_the_script_updates_pages_and_names_a_page_that_it_cannot(
         ("<!-- /quote -->\n", "neither a number before it nor an end"),
     ],
 )
-def test_a_quote_that_makes_no_sense_is_refused(tmp_path, text: str, message: str) -> None:
+def test_a_quote_that_makes_no_sense_is_refused(tmp_path, text, message):
     (tmp_path / "a.csv").write_text("n,error\n1,0.25\n2,0.5\n")
     stored = cell(info_nce=[0.5], hard=[0.5]).stored()
     (tmp_path / "c.json").write_text(json.dumps(stored))

@@ -45,7 +45,7 @@ def image_run(folder: Path, *, loss: str = "bayesian", data: str = "digits", fin
     return run
 
 
-def test_a_comparison_shows_its_tables_findings_and_figure_and_loads_nothing() -> None:
+def test_a_comparison_shows_its_tables_findings_and_figure_and_loads_nothing():
     page = report_page([ROOT / "results/digits"])
     elements = Elements(page)
     result = Result.read_file(ROOT / "results/digits/comparison.json")
@@ -67,7 +67,7 @@ def test_a_comparison_shows_its_tables_findings_and_figure_and_loads_nothing() -
     assert not re.search(r"url\(|@import", page)
 
 
-def test_a_run_shows_settings_scores_and_pictures(tmp_path) -> None:
+def test_a_run_shows_settings_scores_and_pictures(tmp_path):
     run = image_run(tmp_path / "a")
     picture = (ROOT / "results/digits/comparison.png").read_bytes()
     (run.path / "comparison.png").write_bytes(picture)
@@ -81,7 +81,7 @@ def test_a_run_shows_settings_scores_and_pictures(tmp_path) -> None:
     ]
 
 
-def test_a_folder_of_results_has_one_page() -> None:
+def test_a_folder_of_results_has_one_page():
     ranking = section_of(ROOT / "reproduction/results/ranking")
     page = page_of([ranking], "made by a test")
     assert ranking.title == "ranking"
@@ -90,7 +90,7 @@ def test_a_folder_of_results_has_one_page() -> None:
     assert all(len(one.head) <= 6 for one in ranking.tables if "NDCG@20" in one.head)
 
 
-def test_whatever_files_hold_is_text(tmp_path) -> None:
+def test_whatever_files_hold_is_text(tmp_path):
     folder = tmp_path / "<b>&`x`**y**"
     image_run(folder, data=HOSTILE.replace("/", "|"), loss=HOSTILE)
     result = Result.read_file(ROOT / "results/digits/comparison.json")
@@ -125,7 +125,7 @@ def test_whatever_files_hold_is_text(tmp_path) -> None:
         ({"config.yaml": "a: 1"}, "is not a run folder: its config.yaml names no run"),
     ],
 )
-def test_a_folder_that_cannot_be_told_of_gets_one_line(tmp_path, capsys, files, message) -> None:
+def test_a_folder_that_cannot_be_told_of_gets_one_line(tmp_path, capsys, files, message):
     folder = tmp_path / "run"
     shutil.rmtree(folder, ignore_errors=True)
     if files is not None:
@@ -139,7 +139,7 @@ def test_a_folder_that_cannot_be_told_of_gets_one_line(tmp_path, capsys, files, 
     assert not (folder / "report.html").exists()
 
 
-def test_the_command_writes_into_the_folder_or_where_it_is_told(tmp_path, capsys) -> None:
+def test_the_command_writes_into_the_folder_or_where_it_is_told(tmp_path, capsys):
     run = image_run(tmp_path / "a")
     assert main(["report", str(run.path)]) == 0
     assert "report:" in capsys.readouterr().out

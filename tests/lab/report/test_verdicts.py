@@ -21,7 +21,7 @@ def ranking(**methods: list[float]) -> Result:
 
 
 @pytest.mark.parametrize("file", COMPARED)
-def test_the_verdict_on_a_committed_comparison_names_every_loss_and_what_to_do(file: Path) -> None:
+def test_the_verdict_on_a_committed_comparison_names_every_loss_and_what_to_do(file):
     result = Result.read_file(file)
     sentences = comparison_verdict(result)
     for name in result.rows:
@@ -30,7 +30,7 @@ def test_the_verdict_on_a_committed_comparison_names_every_loss_and_what_to_do(f
     assert sentences[-1].startswith("Next: ")
 
 
-def test_what_exceeds_the_spread_helped_or_hurt_and_the_rest_is_not_significant() -> None:
+def test_what_exceeds_the_spread_helped_or_hurt_and_the_rest_is_not_significant():
     result = images(
         info_nce=[0.5, 0.6, 0.7],
         bayesian=[0.61, 0.7, 0.81],
@@ -56,12 +56,12 @@ def test_what_exceeds_the_spread_helped_or_hurt_and_the_rest_is_not_significant(
         ({"hard": [0.6, 0.7], "bayesian": [0.7, 0.8]}, "train with --loss bayesian."),
     ],
 )
-def test_the_next_step_follows_from_the_figures(losses: dict, advice: str) -> None:
+def test_the_next_step_follows_from_the_figures(losses, advice):
     for result in (images(info_nce=[0.5, 0.6], **losses), ranking(info_nce=[0.5, 0.6], **losses)):
         assert comparison_verdict(result)[-1].startswith(f"Next: {advice}")
 
 
-def test_one_seed_one_loss_and_no_labels_claim_nothing() -> None:
+def test_one_seed_one_loss_and_no_labels_claim_nothing():
     first, advice = comparison_verdict(images(info_nce=[0.5], bayesian=[0.9]))
     assert first.startswith("Not significantly different from InfoNCE with 1 seed on ")
     assert "--seeds 4" in advice
@@ -70,6 +70,6 @@ def test_one_seed_one_loss_and_no_labels_claim_nothing() -> None:
     assert "no labels" in comparison_verdict(without)[0]
 
 
-def test_without_info_nce_the_first_loss_takes_its_place() -> None:
+def test_without_info_nce_the_first_loss_takes_its_place():
     first, _ = comparison_verdict(images(hard=[0.5, 0.6], bayesian=[0.7, 0.8]))
     assert first == "Above hard on 1 label/class: Bayesian +20.00 ± 0.00 points."

@@ -13,7 +13,7 @@ from runs.same_run import assert_same_run
 
 from bayescl_lab import load
 from bayescl_lab.runs.exporting import run_embeddings
-from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.folder import RunFolder, write_json
 from bayescl_lab.runs.images.image_run import train_images
 from bayescl_lab.runs.item_record import ItemRecord
 from bayescl_lab.runs.ranking.ranking_record import RankingRecord
@@ -121,3 +121,10 @@ def test_weights_that_diverge_in_the_last_step_end_the_run(ranking_settings, tmp
     with pytest.raises(ValueError, match=r"^the weights became infinite or NaN in epoch 1: lower"):
         train_ranking(one_step, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_nan_never_gets_into_a_result(tmp_path):
+    folder = RunFolder.create(tmp_path / "run", "train images", {"loss": "hard"})
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(folder.result_file, {"accuracy": float("nan")})
+    assert not folder.is_finished

@@ -14,7 +14,7 @@ LOSSES = [
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_what_is_scored_is_what_the_loss_is_computed_from(loss, views) -> None:
+def test_what_is_scored_is_what_the_loss_is_computed_from(loss, views):
     view_1, view_2, labels = views
     scored = score_candidates(loss, view_1, view_2, labels=labels)
     values = scored.objective(scored.positive, scored.unlabeled, valid=scored.valid)
@@ -25,7 +25,7 @@ def test_what_is_scored_is_what_the_loss_is_computed_from(loss, views) -> None:
         torch.testing.assert_close(values.mean(), loss(view_1, view_2))
 
 
-def test_the_hard_loss_corrects_the_sum_with_the_weights_that_are_shown(views) -> None:
+def test_the_hard_loss_corrects_the_sum_with_the_weights_that_are_shown(views):
     loss = LOSSES[2]
     scored = score_candidates(loss, *views[:2])
     count = scored.valid.sum(dim=1)
@@ -36,7 +36,7 @@ def test_the_hard_loss_corrects_the_sum_with_the_weights_that_are_shown(views) -
     torch.testing.assert_close(values.mean(), loss(*views[:2]))
 
 
-def test_the_oracles_weights_leave_false_negatives_out(views) -> None:
+def test_the_oracles_weights_leave_false_negatives_out(views):
     view_1, view_2, labels = views
     loss = bayescl.OracleContrastiveLoss()
     scored = score_candidates(loss, view_1, view_2, labels=labels)
@@ -48,7 +48,7 @@ def test_the_oracles_weights_leave_false_negatives_out(views) -> None:
         candidate_weights(score_candidates(loss, view_1, view_2))
 
 
-def test_labels_mark_items_of_the_anchors_class_but_not_its_own_views_or_duplicates(views) -> None:
+def test_labels_mark_items_of_the_anchors_class_but_not_its_own_views_or_duplicates(views):
     view_1, view_2, labels = views
     items, classes = torch.arange(24).repeat(2), labels.repeat(2)
     same = classes[:, None] == classes
@@ -58,7 +58,7 @@ def test_labels_mark_items_of_the_anchors_class_but_not_its_own_views_or_duplica
         assert torch.equal(scored.truth, scored.valid & same)
 
 
-def test_pairs_and_drawn_candidates_are_marked_too(views) -> None:
+def test_pairs_and_drawn_candidates_are_marked_too(views):
     anchors, positives, labels = views
     scored = score_candidates(LOSSES[0], anchors, positives, labels=labels, layout="in_batch")
     assert torch.equal(scored.truth, (labels[:, None] == labels) & scored.valid)
@@ -72,7 +72,7 @@ def test_pairs_and_drawn_candidates_are_marked_too(views) -> None:
     assert bool(drawn.valid.all())
 
 
-def test_a_learnable_temperature_is_the_one_in_use(views) -> None:
+def test_a_learnable_temperature_is_the_one_in_use(views):
     temperature = bayescl.LearnableTemperature(0.5)
     loss = bayescl.InfoNCELoss(temperature=temperature)
     before = score_candidates(loss, *views[:2])
@@ -84,7 +84,7 @@ def test_a_learnable_temperature_is_the_one_in_use(views) -> None:
     torch.testing.assert_close(after.positive, before.positive * ratio)
 
 
-def test_what_cannot_be_scored_is_refused(views) -> None:
+def test_what_cannot_be_scored_is_refused(views):
     view_1, view_2, labels = views
     with pytest.raises(ValueError, match="layout must be one of two_views, views, in_batch"):
         score_candidates(LOSSES[0], view_1, view_2, layout="pairs")

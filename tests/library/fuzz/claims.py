@@ -5,9 +5,8 @@ import re
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
-
 from fuzz.calls import Answer, Call, Drawn, draw_call
+from torch import Tensor
 
 AGREEMENT = 1e-4
 """What values may be off by, of themselves or of 1, beside the rounding of logits."""

@@ -7,11 +7,11 @@ from inspect import signature
 from typing import Any
 
 import torch
+from fuzz.calls import Dice, draw_call
 from torch import Tensor
 
 import bayescl
 from bayescl import Rows
-from fuzz.calls import Dice, draw_call
 
 NUMBERS = (
     None, "much", float("nan"), float("inf"), -1.0, 0.0, 0.3, 1.0, 1.5, 1e-42, [0.5], 1j, True,
@@ -116,6 +116,7 @@ def _shown(bad: Any) -> str:
 
 def _damage(dice: Dice, good: Tensor) -> Any:
     """Something that is not what it should be, or is and has another form."""
+    good = good.to_dense()  # a target may be sparse
     kinds: list[Callable[[], Any]] = [
         lambda: good[0],
         lambda: good[:0],

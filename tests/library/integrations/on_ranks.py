@@ -5,6 +5,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+import cases
 import pytest
 import torch
 from ranks.launch import Findings
@@ -28,8 +29,7 @@ RANKING: list[dict[str, Any]] = [
 SCORES = torch.linspace(-1, 1, 12).view(6, 2).cos()
 
 
-def rows(count: int, seed: int) -> torch.Tensor:
-    return torch.randn(count, DIM, generator=torch.Generator().manual_seed(seed))
+rows = partial(cases.rows, dim=DIM)
 
 
 def stepped(loss: Any, inputs: list[torch.Tensor], *more: Any, **options: Any) -> list[Any]:

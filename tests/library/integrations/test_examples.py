@@ -54,8 +54,8 @@ def finite(value: Any) -> bool:
     ],
 )  # fmt: skip
 def test_an_example_runs_with_their_lines_and_with_ours(
-    page: str, example: str, needs: list[str], kind: Any, works: Any, tmp_path: Path
-) -> None:
+    page, example, needs, kind, works, tmp_path
+):
     for library in needs:
         pytest.importorskip(library, reason=f"needs {library}")
     source = (ROOT / "examples" / example).read_text()

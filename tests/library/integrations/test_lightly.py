@@ -23,7 +23,7 @@ def views(batch: int, seed: int) -> list[torch.Tensor]:
 @pytest.mark.filterwarnings("ignore:a batch of one item")
 @pytest.mark.parametrize("temperature", [0.07, 0.5])
 @pytest.mark.parametrize("batch", [1, 2, 7])
-def test_info_nce_is_theirs(theirs, temperature: float, batch: int) -> None:
+def test_info_nce_is_theirs(theirs, temperature, batch):
     mine, reference = (made(temperature) for made in (ours.NTXentLoss, theirs.NTXentLoss))
     assert_same(stepped(mine, views(batch, 0)), stepped(reference, views(batch, 0)))
 
@@ -31,7 +31,7 @@ def test_info_nce_is_theirs(theirs, temperature: float, batch: int) -> None:
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("loss", [bayescl.InfoNCELoss, BAYESIAN, bayescl.DebiasedContrastiveLoss])
-def test_one_item_costs_nothing_and_is_warned_of_once(loss, dtype, reduction: str) -> None:
+def test_one_item_costs_nothing_and_is_warned_of_once(loss, dtype, reduction):
     criterion = ours.NTXentLoss(loss=loss, reduction=reduction)
     last = [view.detach().to(dtype).requires_grad_() for view in views(1, 0)]
     with pytest.warns(UserWarning, match="a batch of one item has no candidates, so its loss is 0"):
@@ -43,12 +43,12 @@ def test_one_item_costs_nothing_and_is_warned_of_once(loss, dtype, reduction: st
     assert criterion(*views(2, 0)).all()
 
 
-def test_a_single_process_has_nothing_to_gather() -> None:
+def test_a_single_process_has_nothing_to_gather():
     alone, gathering = (ours.NTXentLoss(0.5, gather_distributed=gather) for gather in (False, True))
     assert_same(stepped(gathering, views(3, 0)), stepped(alone, views(3, 0)))
 
 
-def test_a_teacher_is_the_third_input() -> None:
+def test_a_teacher_is_the_third_input():
     plain = rows(7, 9)
     for loss in (bayescl.InfoNCELoss, BAYESIAN):
         mine = ours.NTXentLoss(0.3, loss=loss, positive_share=0.2)
@@ -59,7 +59,7 @@ def test_a_teacher_is_the_third_input() -> None:
 
 
 @pytest.mark.parametrize(("loss", "got"), [(BAYESIAN(), "a Bay|Bay"), ("info_nce", "'info_nce'")])
-def test_a_loss_is_given_as_a_class(loss: object, got: str) -> None:
+def test_a_loss_is_given_as_a_class(loss, got):
     for adapter in (ours.NTXentLoss, ClipLoss):
         with pytest.raises(
             TypeError, match=f"loss must be a class such as InfoNCELoss, got ({got})"
@@ -67,6 +67,6 @@ def test_a_loss_is_given_as_a_class(loss: object, got: str) -> None:
             adapter(loss=loss)
 
 
-def test_a_memory_bank_is_refused() -> None:
+def test_a_memory_bank_is_refused():
     with pytest.raises(ValueError, match="memory_bank_size must be 0, got 16"):
         ours.NTXentLoss(memory_bank_size=16)

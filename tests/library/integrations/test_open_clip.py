@@ -21,7 +21,7 @@ SCALE = torch.tensor(10.0)
 
 @pytest.mark.parametrize("call", [{}, {"logit_bias": torch.tensor(-3.0)}])
 @pytest.mark.parametrize("pairs", [1, 6])
-def test_info_nce_is_clip_loss(pairs: int, call: dict) -> None:
+def test_info_nce_is_clip_loss(pairs, call):
     mine, reference = (
         pairs_of_clip(made(), slice(pairs), **call) for made in (ours.ClipLoss, theirs.ClipLoss)
     )
@@ -34,7 +34,7 @@ def test_info_nce_is_clip_loss(pairs: int, call: dict) -> None:
 
 
 @pytest.mark.parametrize("loss", [bayescl.InfoNCELoss, bayescl.BayesianContrastiveLoss])
-def test_one_pair_is_warned_of_once(loss) -> None:
+def test_one_pair_is_warned_of_once(loss):
     criterion = ours.ClipLoss(loss=loss)
     with pytest.warns(UserWarning, match="a batch of one item has no candidates, so its loss is 0"):
         assert criterion(IMAGES[:1], TEXTS[:1], SCALE) == 0
@@ -43,7 +43,7 @@ def test_one_pair_is_warned_of_once(loss) -> None:
         assert criterion(IMAGES[:1], TEXTS[:1], SCALE, output_dict=True)["contrastive_loss"] == 0
 
 
-def test_the_others_are_our_own_losses_at_the_models_temperature() -> None:
+def test_the_others_are_our_own_losses_at_the_models_temperature():
     for name, scale in product(("Debiased", "Hard", "Bayesian"), (4.0, 10.0)):
         loss = getattr(bayescl, f"{name}ContrastiveLoss")
         wrapped = ours.ClipLoss(loss=loss, tau_plus=0.2)
@@ -55,7 +55,7 @@ def test_the_others_are_our_own_losses_at_the_models_temperature() -> None:
     assert bias.grad == 0
 
 
-def test_either_tower_or_a_tensor_is_the_teacher_of_both_sides() -> None:
+def test_either_tower_or_a_tensor_is_the_teacher_of_both_sides():
     direct = bayescl.InfoNCELoss(temperature=0.1, positive_share=0.8, normalize=False)
     other = rows(6, 2)
     for tower, call, teacher in (
@@ -72,7 +72,7 @@ def test_either_tower_or_a_tensor_is_the_teacher_of_both_sides() -> None:
     torch.testing.assert_close(texts.grad, again.grad)  # nothing flows through the teacher
 
 
-def test_equal_captions_are_not_negatives_of_each_other() -> None:
+def test_equal_captions_are_not_negatives_of_each_other():
     texts = theirs.tokenize(["a cat", "a dog", "a cat", "a bird"], context_length=8)
     groups = ours.caption_groups(texts)
     assert groups[0] == groups[2]
@@ -85,7 +85,7 @@ def test_equal_captions_are_not_negatives_of_each_other() -> None:
     torch.testing.assert_close(value, expected)
 
 
-def test_wrong_arguments_are_refused() -> None:
+def test_wrong_arguments_are_refused():
     for name, value in (("use_horovod", True), ("teacher", "audio")):
         with pytest.raises(ValueError, match=name):
             ours.ClipLoss(**{name: value})

@@ -42,7 +42,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("temperature", [0.07, 0.5])
-def test_info_nce_is_their_ntxent_loss(temperature: float) -> None:
+def test_info_nce_is_their_ntxent_loss(temperature):
     for name, options in OPTIONS.items():
         # Theirs stops at 87 for one pair, where its exponential underflows.
         scale = temperature * (10 if name == "inner product" else 1)
@@ -100,20 +100,20 @@ DISTANCES = (distances.CosineSimilarity, Plain)
 
 
 @pytest.mark.parametrize("call", [*CALLS.values(), three_steps])
-def test_info_nce_is_theirs_in_every_call(call) -> None:
+def test_info_nce_is_theirs_in_every_call(call):
     assert_same(ours.NTXentLoss(0.2), losses.NTXentLoss(0.2), call)
 
 
 @pytest.mark.parametrize("call", list(CALLS))
 @pytest.mark.parametrize("name", ["InfoNCELoss", "HardContrastiveLoss", "BayesianContrastiveLoss"])
-def test_cosines_of_our_own_give_what_the_librarys_matrix_gives(name: str, call: str) -> None:
+def test_cosines_of_our_own_give_what_the_librarys_matrix_gives(name, call):
     for reducer in REDUCERS:
         options = {"temperature": 0.3, "reducer": reducer, "loss": getattr(bayescl, name)}
         made = [ours.NTXentLoss(distance=way(), **options) for way in DISTANCES]
         assert_same(*made, CALLS[call])
 
 
-def test_without_negatives_or_positives_nothing_is_paid() -> None:
+def test_without_negatives_or_positives_nothing_is_paid():
     pairs = tuple(torch.tensor(places) for places in ([0, 0], [1, 2], [3, 3], [4, 5]))
     alone, equal = torch.arange(8), torch.zeros(8, dtype=torch.int64)
     calls = [(LABELS, pairs, way) for way in DISTANCES]
@@ -131,9 +131,7 @@ def test_without_negatives_or_positives_nothing_is_paid() -> None:
 
 @pytest.mark.parametrize("known", [{}, {"groups": LABELS}, {"teacher": rows(8, 2).detach()}])
 @pytest.mark.parametrize("name", ["InfoNCELoss", "HardContrastiveLoss", "BayesianContrastiveLoss"])
-def test_two_views_with_metadata_have_our_own_loss_and_a_regularizer(
-    name: str, known: dict
-) -> None:
+def test_two_views_with_metadata_have_our_own_loss_and_a_regularizer(name, known):
     options = {"temperature": 0.3, "positive_share": 0.2}
     direct = getattr(bayescl, name)(**options)
     for reducer in REDUCERS[:2]:
@@ -154,13 +152,13 @@ def test_two_views_with_metadata_have_our_own_loss_and_a_regularizer(
         assert wrapped.loss.metadata == {}
 
 
-def test_metadata_of_two_views_needs_rows_of_both_as_anchors() -> None:
+def test_metadata_of_two_views_needs_rows_of_both_as_anchors():
     loss = ours.SelfSupervisedLoss(ours.NTXentLoss(), symmetric=False)
     with pytest.raises(ValueError, match="groups needs symmetric=True"):
         loss(rows(8, 0), rows(8, 1), groups=torch.arange(8))
 
 
-def test_a_learnable_temperature_is_trained() -> None:
+def test_a_learnable_temperature_is_trained():
     temperature = bayescl.LearnableTemperature(0.2)
     loss = ours.NTXentLoss(temperature)
     assert loss.temperature == pytest.approx(0.2)

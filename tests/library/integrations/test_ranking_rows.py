@@ -1,7 +1,6 @@
 """Data sets with unequal rows for ranking losses, and training on them."""
 
 import math
-from pathlib import Path
 
 import pytest
 
@@ -36,7 +35,7 @@ def mined(count: int = 4) -> dict[str, list]:
     return rows
 
 
-def test_cells_may_be_empty_or_lists_and_scores_follow_their_documents() -> None:
+def test_cells_may_be_empty_or_lists_and_scores_follow_their_documents():
     rows = ranking_dataset(Dataset.from_dict(mined()))
     assert rows.column_names == ["anchor", "positive", "negative", "negative_2", "scores"]
     wanted = [[0.9, 0.5, 0.25], [0.9, 0.5, NAN], [0.9, 0.25, NAN], [0.9, NAN, NAN]]
@@ -64,7 +63,7 @@ def test_cells_may_be_empty_or_lists_and_scores_follow_their_documents() -> None
         ("scores", [0.9, math.inf, 0.1], "scores must hold finite numbers, got inf"),
     ],
 )
-def test_a_mistake_is_named_with_its_row(column: str, value: object, message: str) -> None:
+def test_a_mistake_is_named_with_its_row(column, value, message):
     rows = mined(1000)
     rows[column][796] = value
     with pytest.raises(ValueError, match=f"row 796: {message}"):
@@ -73,7 +72,7 @@ def test_a_mistake_is_named_with_its_row(column: str, value: object, message: st
         ranking_dataset(Dataset.from_dict(rows | {"anchor": [1] * 1000}))
 
 
-def test_the_trainer_trains_on_a_mined_file_with_unequal_rows(tmp_path: Path) -> None:
+def test_the_trainer_trains_on_a_mined_file_with_unequal_rows(tmp_path):
     rows = ranking_dataset(Dataset.from_dict(mined(1000)))
     model = tiny_models.static(dim=16)
     settings = tiny_models.settings(

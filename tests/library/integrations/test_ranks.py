@@ -32,7 +32,7 @@ def assert_texts_are_those_of_one_process(ranks: list) -> None:
             assert_same([value, *rank[str(options)][1:]], wanted)
 
 
-def test_two_processes_are_two_of_theirs_and_one_with_the_whole_batch() -> None:
+def test_two_processes_are_two_of_theirs_and_one_with_the_whole_batch():
     """One launch for all libraries, since starting processes takes longest."""
     ranks = launch.run(on_ranks.every_library, 2, seconds=600)
     if not ranks[0]:

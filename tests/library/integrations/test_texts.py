@@ -16,7 +16,7 @@ def padded(texts: list[list[int]], width: int, side: str) -> dict[str, torch.Ten
     return {"input_ids": tokens.long(), "attention_mask": mask.long()}
 
 
-def test_equal_texts_share_a_key_whatever_the_padding() -> None:
+def test_equal_texts_share_a_key_whatever_the_padding():
     lengths = torch.tensor([len(text) for text in TEXTS])
     flat = torch.tensor([token for text in TEXTS for token in text])
     ends = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
@@ -31,7 +31,7 @@ def test_equal_texts_share_a_key_whatever_the_padding() -> None:
     assert all(other == keys[0] for other in keys)
 
 
-def test_texts_of_other_tokens_or_another_order_have_other_keys() -> None:
+def test_texts_of_other_tokens_or_another_order_have_other_keys():
     keys = text_keys(padded(TEXTS, 3, "right")).tolist()
     assert keys[0] == keys[3]
     assert len(set(keys)) == 4

@@ -26,7 +26,7 @@ def rows() -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def test_the_page_names_the_releases_that_are_installed_and_the_minimum_asked_for() -> None:
+def test_the_page_names_the_releases_that_are_installed_and_the_minimum_asked_for():
     project = (ROOT / "pyproject.toml").read_text()
     for library, _, tested, minimum in rows():
         assert tested == pins()[library.lower().replace("_", "-")]
@@ -34,7 +34,7 @@ def test_the_page_names_the_releases_that_are_installed_and_the_minimum_asked_fo
         assert minimum == ("" if asked is None else asked[1])
 
 
-def test_what_a_file_says_it_was_tested_with_is_what_is_installed() -> None:
+def test_what_a_file_says_it_was_tested_with_is_what_is_installed():
     known = {**pins(), "open-clip": pins()["open-clip-torch"]}
     tested = re.compile(r"Tested (?:with|against) (.*?)[.:](?:\s|$)", re.DOTALL)
     for file in (*PAGES.glob("*.md"), *MODULES.glob("*.py")):

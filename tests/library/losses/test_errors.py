@@ -1,7 +1,5 @@
 """Every bad argument gets a message that names it, its value and what was expected."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
@@ -145,7 +143,7 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         (lambda: SUPERVISED(A, B), "SupervisedContrastiveLoss needs labels: one integer per"),
     ],
 )
-def test_a_bad_value_is_refused(call: Callable[[], object], message: str) -> None:
+def test_a_bad_value_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 
@@ -164,13 +162,13 @@ def test_a_bad_value_is_refused(call: Callable[[], object], message: str) -> Non
         (lambda: InfoNCELoss(tau=0.1), "unexpected keyword argument 'tau'"),
     ],
 )
-def test_what_is_no_tensor_is_refused(call: Callable[[], object], message: str) -> None:
+def test_what_is_no_tensor_is_refused(call, message):
     with pytest.raises(TypeError, match=message):
         call()
 
 
 @pytest.mark.parametrize(("name", "value"), [("alpha", 0.2), ("beta", 2.0), ("temperature", -1.0)])
-def test_setting_a_bad_value_later_is_refused_and_changes_nothing(name: str, value: float) -> None:
+def test_setting_a_bad_value_later_is_refused_and_changes_nothing(name, value):
     loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=0.5, temperature=0.5)
     before = getattr(loss, name)
     with pytest.raises(ValueError, match=name):
@@ -178,14 +176,14 @@ def test_setting_a_bad_value_later_is_refused_and_changes_nothing(name: str, val
     assert getattr(loss, name) == before
 
 
-def test_reaching_the_empty_corner_by_schedule_is_refused_at_the_call() -> None:
+def test_reaching_the_empty_corner_by_schedule_is_refused_at_the_call():
     loss = bayescl.BayesianContrastiveLoss(alpha=0.9, beta=1.0)
     loss.alpha = 1.0
     with pytest.raises(ValueError, match="must not both be 1"):
         loss(A, B)
 
 
-def test_a_check_of_finiteness_names_the_cause() -> None:
+def test_a_check_of_finiteness_names_the_cause():
     huge = 1e30 * torch.randn(5, 3)
     loss = bayescl.InfoNCELoss(normalize=False, check_finite=True)
     with pytest.raises(
@@ -204,3 +202,29 @@ def test_a_check_of_finiteness_names_the_cause() -> None:
     ):
         with pytest.raises(ValueError, match=f"{name} must be finite, got"):
             call()
+
+
+def test_a_temperature_that_looks_like_a_scale_is_pointed_out():
+    with pytest.warns(UserWarning, match="temperature=20 divides similarities"):
+        bayescl.InfoNCELoss(temperature=20.0)
+
+
+def test_a_batch_in_which_nothing_is_a_candidate_says_so_once():
+    views, same = torch.randn(2, 4, 8), torch.zeros(4, dtype=torch.int64)
+    loss = bayescl.BayesianContrastiveLoss()
+    with pytest.warns(UserWarning, match="no anchor has a candidate"):
+        assert loss(*views, groups=same) == 0
+    loss(*views, groups=same)
+    with pytest.warns(UserWarning, match="no anchor has a candidate"):
+        bayescl.InfoNCELoss()(*views, margin=bayescl.Margin(absolute=-2.0))
+    with pytest.raises(ValueError, match="no anchor has a candidate"):
+        bayescl.InfoNCELoss(check_finite=True)(*views, groups=same)
+
+
+def test_domains_with_few_candidates_are_pointed_out_once():
+    views, domains = torch.randn(2, 40, 8), torch.arange(40) % 2
+    many, few = bayescl.InfoNCELoss(check_finite=True), bayescl.InfoNCELoss(check_finite=True)
+    many(*views, domains=domains)  # 38 each
+    with pytest.warns(UserWarning, match="half of the anchors have at most 14 candidates"):
+        few(*views, domains=torch.arange(40) % 5)
+    few(*views, domains=torch.arange(40) % 5)

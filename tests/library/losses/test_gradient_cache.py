@@ -105,9 +105,7 @@ def compare(
 @pytest.mark.parametrize("teacher", [(), (5, 7), (12,)])
 @pytest.mark.parametrize("sizes", [(5, 7), (2, 4, 4, 2), (12,)])
 @pytest.mark.parametrize("name", list(LOSSES))
-def test_steps_equal_the_uncached_ones(
-    name: str, sizes: tuple[int, ...], teacher: tuple[int, ...], training: bool
-) -> None:
+def test_steps_equal_the_uncached_ones(name, sizes, teacher, training):
     """Dropout is replayed, buffers move once per step, and gradients are added up."""
     cached, plain = (
         encoder(nn.BatchNorm1d(24), nn.Dropout(0.4), Counted()).train(training) for _ in range(2)
@@ -122,7 +120,7 @@ def test_steps_equal_the_uncached_ones(
     assert int(cached[3].calls) == calls
 
 
-def test_further_arguments_of_the_loss_are_for_all_rows_at_once() -> None:
+def test_further_arguments_of_the_loss_are_for_all_rows_at_once():
     labels = torch.tensor([0, 0, 1, -1, -1, -1, 1, 0, -1, -1, -1, -1])
     cached, plain = encoder(), encoder()
     known = {"labels": labels, "groups": torch.arange(12) // 2}
@@ -131,14 +129,14 @@ def test_further_arguments_of_the_loss_are_for_all_rows_at_once() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("half", [False, True])
-def test_dropout_on_a_gpu_is_replayed(half: bool) -> None:
+def test_dropout_on_a_gpu_is_replayed(half):
     cached, plain = encoder(nn.Dropout(0.4)).cuda(), encoder(nn.Dropout(0.4)).cuda()
     chunks = [[chunk.cuda() for chunk in view] for view in views(5, 7)]
     with torch.autocast("cuda", dtype=torch.bfloat16, enabled=half):
         compare(cached, [plain, plain], *chunks, tolerance=2e-2 if half else 1e-5)
 
 
-def test_buffers_are_put_back_where_an_encoder_fails() -> None:
+def test_buffers_are_put_back_where_an_encoder_fails():
     model = encoder(nn.BatchNorm1d(24))
     before = [buffer.clone() for buffer in model.buffers()]
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
@@ -147,7 +145,7 @@ def test_buffers_are_put_back_where_an_encoder_fails() -> None:
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
-def test_random_numbers_go_on_as_after_one_pass() -> None:
+def test_random_numbers_go_on_as_after_one_pass():
     def loss(first: Tensor, second: Tensor) -> Tensor:
         drawn = torch.randperm(6)[:4]  # between the passes
         return INFO_NCE(first[drawn], second[drawn])
@@ -157,7 +155,7 @@ def test_random_numbers_go_on_as_after_one_pass() -> None:
 
 
 @pytest.mark.parametrize("sequence", [list, nn.ModuleList])
-def test_each_view_may_have_its_own_encoder_and_chunks(sequence: Callable[..., Any]) -> None:
+def test_each_view_may_have_its_own_encoder_and_chunks(sequence):
     cached, plain = [[encoder(nn.Dropout(0.2), seed=seed) for seed in (1, 2)] for _ in range(2)]
     loss = partial(bayescl.BayesianContrastiveLoss().in_batch, both_directions=True)
     groups = torch.tensor([0, 1, 2, 0, 3, 4, 5, 6, 7])
@@ -165,14 +163,14 @@ def test_each_view_may_have_its_own_encoder_and_chunks(sequence: Callable[..., A
     compare(sequence(cached), plain, *chunks, loss=loss, groups=groups)
 
 
-def test_under_autocast_parameters_receive_the_gradient_of_the_uncached_step() -> None:
+def test_under_autocast_parameters_receive_the_gradient_of_the_uncached_step():
     plain = encoder(nn.Dropout(0.3))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         # bfloat16 gradients of chunks are rounded before they are added up.
         compare(encoder(nn.Dropout(0.3)), [plain, plain], *views(3, 3, 2), tolerance=2e-2)
 
 
-def test_a_scaled_loss_scales_every_gradient() -> None:
+def test_a_scaled_loss_scales_every_gradient():
     cached, plain = encoder(), encoder()
     value = cached_backward(
         INFO_NCE, cached, *views(2, 4), backward=lambda value: (8 * value).backward()
@@ -182,7 +180,7 @@ def test_a_scaled_loss_scales_every_gradient() -> None:
     assert_same_state(cached, plain)
 
 
-def test_a_frozen_encoder_may_stand_beside_a_trained_one() -> None:
+def test_a_frozen_encoder_may_stand_beside_a_trained_one():
     cached, plain = [[encoder(seed=1), encoder(seed=2).requires_grad_(False)] for _ in range(2)]
     compare(cached, plain, *views(2, 4))
 
@@ -194,7 +192,7 @@ class Masked(nn.Linear):
         return super().forward(tokens * mask)
 
 
-def test_a_chunk_may_hold_several_inputs_by_place_or_by_name() -> None:
+def test_a_chunk_may_hold_several_inputs_by_place_or_by_name():
     pairs = [(rows(3, seed), (rows(3, seed + 10) > 0).float()) for seed in range(4)]
     by_name: list[dict[str, Any]] = [{"tokens": first, "mask": second} for first, second in pairs]
     placed, named = Masked(DIM, 8), Masked(DIM, 8)
@@ -204,7 +202,7 @@ def test_a_chunk_may_hold_several_inputs_by_place_or_by_name() -> None:
     assert torch.equal(placed.weight.grad, named.weight.grad)
 
 
-def test_the_graph_of_one_chunk_is_alive_at_a_time() -> None:
+def test_the_graph_of_one_chunk_is_alive_at_a_time():
     held = Held()
 
     class Watched(nn.Linear):
@@ -254,7 +252,7 @@ REPLACING: dict[str, tuple[Callable[[Any], Tensor], Callable[[Tensor], Any]]] = 
 
 
 @pytest.mark.parametrize("case", list(REPLACING))
-def test_an_encoder_may_replace_the_entries_of_its_batch(case: str) -> None:
+def test_an_encoder_may_replace_the_entries_of_its_batch(case):
     edit, wrap = REPLACING[case]
     cached, plain = Editing(edit), Editing(lambda x: x * 0.5 + 1)
     value = cached_backward(INFO_NCE, cached, *([wrap(x) for x in view] for view in views(3, 3)))
@@ -278,7 +276,7 @@ IN_PLACE: dict[str, tuple[Callable[[Any], Tensor], Callable[[Tensor], Any], str]
 
 
 @pytest.mark.parametrize("case", list(IN_PLACE))
-def test_an_encoder_that_overwrites_its_input_is_refused_by_name(case: str) -> None:
+def test_an_encoder_that_overwrites_its_input_is_refused_by_name(case):
     edit, wrap, name = IN_PLACE[case]
     model = Editing(edit)
     message = "must not overwrite its input, but it changed"
@@ -290,7 +288,7 @@ def test_an_encoder_that_overwrites_its_input_is_refused_by_name(case: str) -> N
             cached_backward(INFO_NCE, model, *views(3, 3), teacher=views(3, 3)[0])
 
 
-def test_the_teacher_is_the_first_encoder_or_a_tensor_of_embeddings() -> None:
+def test_the_teacher_is_the_first_encoder_or_a_tensor_of_embeddings():
     items, models = rows(6, 3), [encoder(seed=seed) for seed in (1, 2)]
     values = [
         cached_backward(INFO_NCE, models, *views(2, 4), teacher=given)
@@ -322,13 +320,11 @@ NO_CHUNKS = (TypeError, "must be a list of chunks, got a whole batch: split it")
         (ValueError, "teacher must hold at least one", encoder(), views(2, 2), {"teacher": []}),
     ],
 )
-def test_a_step_that_is_none_is_refused(
-    kind: type[Exception], message: str, encoders: Any, chunks: Any, options: dict[str, Any]
-) -> None:
+def test_a_step_that_is_none_is_refused(kind, message, encoders, chunks, options):
     with pytest.raises(kind, match=message):
         cached_backward(INFO_NCE, encoders, *chunks, **options)
 
 
-def test_a_loss_that_is_not_a_scalar_is_refused() -> None:
+def test_a_loss_that_is_not_a_scalar_is_refused():
     with pytest.raises(ValueError, match=r"loss must return a scalar, got shape \[8\]"):
         cached_backward(bayescl.InfoNCELoss(reduction="none"), encoder(), *views(2, 2))

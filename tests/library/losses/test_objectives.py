@@ -25,7 +25,7 @@ def drawn(rows: int, columns: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize(
     ("rows", "columns", "share"), [(1, 1, 1.0), (2, 3, 1.0), (5, 16, 1.0), (6, 9, 0.6)]
 )
-def test_values_equal_the_slow_loop(name: str, rows: int, columns: int, share: float) -> None:
+def test_values_equal_the_slow_loop(name, rows, columns, share):
     ours, theirs = OBJECTIVES[name]
     positive, unlabeled = drawn(rows, columns)
     valid = torch.rand(rows, columns, generator=torch.Generator().manual_seed(2)) < share
@@ -39,14 +39,14 @@ def test_values_equal_the_slow_loop(name: str, rows: int, columns: int, share: f
 
 
 @names
-def test_gradients_of_first_and_second_order_are_right(name: str) -> None:
+def test_gradients_of_first_and_second_order_are_right(name):
     inputs = drawn(3, 6, seed=5)
     assert torch.autograd.gradcheck(OBJECTIVES[name][0], inputs)
     assert torch.autograd.gradgradcheck(OBJECTIVES[name][0], inputs)
 
 
 @names
-def test_a_row_without_candidates_costs_nothing(name: str) -> None:
+def test_a_row_without_candidates_costs_nothing(name):
     ours, _ = OBJECTIVES[name]
     positive, unlabeled = drawn(2, 4)
     valid = torch.tensor([[False] * 4, [True] * 4])
@@ -62,7 +62,7 @@ def test_a_row_without_candidates_costs_nothing(name: str) -> None:
         torch.testing.assert_close(ours(positive[:1], unlabeled[:1, :0], valid=mask), result[:1])
 
 
-def test_bayesian_is_info_nce_at_one_half_and_debiased_is_hard_without_concentration() -> None:
+def test_bayesian_is_info_nce_at_one_half_and_debiased_is_hard_without_concentration():
     positive, unlabeled = drawn(7, 13)
     plain = F.info_nce_loss(positive, unlabeled)
     for tau_plus, ranks in product((0.0, 0.1, 0.7), ("mid", "upper")):
@@ -78,7 +78,7 @@ def test_bayesian_is_info_nce_at_one_half_and_debiased_is_hard_without_concentra
     torch.testing.assert_close(undone, plain)
 
 
-def test_small_losses_keep_their_precision() -> None:
+def test_small_losses_keep_their_precision():
     # e^-30 would vanish against 1 in float32 if the loss were formed by subtraction.
     loss = F.info_nce_loss(torch.tensor([30.0]), torch.tensor([[0.0]]))
     assert loss.item() == pytest.approx(9.357623e-14, rel=1e-5)

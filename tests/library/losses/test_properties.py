@@ -1,29 +1,28 @@
-"""What must hold for every loss at any input: precision, temperature, state."""
+"""What must hold for every loss at any input, and what a call may bring along."""
 
 import math
 
 import pytest
 import torch
+from cases import rows
 from reference.objectives import WEIGHTINGS
 from torch import Tensor
 
 import bayescl
+from bayescl.batch import Batch
+from bayescl.rows import Rows
 
 MAKERS = {name: row.made for name, row in WEIGHTINGS.items()}
 names = pytest.mark.parametrize("name", list(MAKERS))
 
 
 def views(batch: int, seed: int, dim: int = 5, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    return [
-        torch.randn(batch, dim, generator=generator, dtype=torch.float64).to(dtype)
-        for _ in range(2)
-    ]
+    return [rows(batch, view, dim).to(dtype) for view in (seed, seed + 100)]
 
 
 @names
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_embeddings_are_scored_in_float32(name: str, dtype: torch.dtype) -> None:
+def test_half_precision_embeddings_are_scored_in_float32(name, dtype):
     loss = MAKERS[name](temperature=0.1)
     view_1, view_2 = views(16, 0, dim=32)
     half_1, half_2 = view_1.to(dtype).requires_grad_(), view_2.to(dtype)
@@ -41,7 +40,7 @@ def test_half_precision_embeddings_are_scored_in_float32(name: str, dtype: torch
         assert torch.equal(plain, loss(view_1, view_2))
 
 
-def test_a_learnable_temperature_stays_between_its_bounds() -> None:
+def test_a_learnable_temperature_stays_between_its_bounds():
     temperature = bayescl.LearnableTemperature(0.07, minimum=0.01, maximum=0.5)
     for logit in (-50.0, 50.0):
         torch.nn.init.constant_(temperature.logit, logit)
@@ -51,7 +50,7 @@ def test_a_learnable_temperature_stays_between_its_bounds() -> None:
         assert temperature().item() == pytest.approx(bound)
 
 
-def test_what_a_loss_was_set_to_shows_and_is_saved_without_code(tmp_path) -> None:
+def test_what_a_loss_was_set_to_shows_and_is_saved_without_code(tmp_path):
     settings = {"alpha": 0.8, "beta": 0.6, "tau_plus": 0.2}
     learnable = bayescl.LearnableTemperature(0.2)
     source = bayescl.BayesianContrastiveLoss(**settings, temperature=learnable)
@@ -68,8 +67,65 @@ def test_what_a_loss_was_set_to_shows_and_is_saved_without_code(tmp_path) -> Non
 
 
 @names
-def test_gradients_through_embeddings_are_right_to_second_order(name: str) -> None:
+def test_gradients_through_embeddings_are_right_to_second_order(name):
     loss = MAKERS[name](temperature=0.5, engine="reference")
     inputs = [view.requires_grad_() for view in views(3, 10, dim=3, dtype=torch.float64)]
     assert torch.autograd.gradcheck(loss, inputs)
     assert torch.autograd.gradgradcheck(loss, inputs)
+
+
+engines = pytest.mark.parametrize("engine", ["reference", "blocked"])
+
+
+@engines
+@pytest.mark.parametrize("shape", [lambda p: p.mean(), lambda p: p[:, None], lambda p: p[:1]])
+def test_an_objective_must_return_one_value_per_anchor(engine, shape):
+    def objective(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
+        return shape(positive)
+
+    loss = bayescl.ContrastiveLoss(objective, engine=engine, chunk_size=4)
+    with pytest.raises(ValueError, match="objective must return one value per anchor, shape"):
+        loss(rows(5, 0).requires_grad_(), rows(5, 1))
+    with pytest.raises(ValueError, match="objective must return one value per anchor, shape"):
+        loss.from_logits(torch.zeros(3), torch.zeros(3, 2))
+
+
+def test_a_learnable_temperature_is_what_the_loss_says_and_can_be_set():
+    learnable = bayescl.LearnableTemperature(0.07)
+    loss = bayescl.InfoNCELoss(temperature=learnable)
+    with torch.no_grad():
+        learnable.logit += 0.5
+    moved = learnable().item()
+    assert loss.temperature == pytest.approx(moved)
+    assert moved != pytest.approx(0.07, rel=0.05)
+    assert loss.get_extra_state()["temperature"] == pytest.approx(moved)
+    loss.temperature = 0.2
+    assert learnable().item() == pytest.approx(0.2)
+    other = bayescl.InfoNCELoss(temperature=bayescl.LearnableTemperature(0.5))
+    other.load_state_dict(loss.state_dict())
+    assert torch.equal(other.learnable_temperature.logit, learnable.logit)
+    with pytest.raises(ValueError, match=r"temperature must lie in \(0.01, 1\), got 2.0"):
+        loss.temperature = 2.0
+
+
+@pytest.mark.parametrize("state", [None, {}, {"temperature": 0.5}, "text"])
+def test_a_damaged_state_is_refused_by_name(state):
+    loss = bayescl.BayesianContrastiveLoss()
+    with pytest.raises(ValueError, match="the state of BayesianContrastiveLoss must contain"):
+        loss.load_state_dict({"_extra_state": state})
+
+
+@engines
+@pytest.mark.parametrize("several", [False, True])
+def test_a_batch_of_ones_own_leaves_out_each_anchor_itself(engine, several):
+    """Anchors are the columns, and their positives are other rows."""
+    anchors, positives = rows(5, 0), rows(10 if several else 5, 1)
+    of = torch.arange(5).repeat(2) if several else None
+    own = torch.arange(5)
+    batch = Batch("in_batch", Rows(anchors), Rows(positives), (Rows(anchors),), of, own=own)
+    loss = bayescl.InfoNCELoss(engine=engine, reduction="none", normalize=False, chunk_size=2)
+    whose = own if of is None else of
+    positive = (anchors[whose] * positives).sum(dim=1) / 0.5
+    others = (anchors @ anchors.T / 0.5).masked_fill(torch.eye(5, dtype=torch.bool), -torch.inf)
+    expected = torch.cat([positive[:, None], others[whose]], dim=1).logsumexp(dim=1) - positive
+    torch.testing.assert_close(loss.evaluate(batch), expected)

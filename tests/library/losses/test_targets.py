@@ -26,7 +26,7 @@ def one_hot(labels: Tensor) -> Tensor:
     return known.masked_fill((labels == -1)[:, None], -1.0)
 
 
-def test_a_teacher_row_of_zeros_gives_and_gets_no_share() -> None:
+def test_a_teacher_row_of_zeros_gives_and_gets_no_share():
     """As if the candidate had no teacher, and the anchor no target."""
     similarity = torch.nn.functional.normalize(TEACHER, dim=1)
     similarity = similarity @ similarity.T
@@ -49,7 +49,7 @@ def test_a_teacher_row_of_zeros_gives_and_gets_no_share() -> None:
     )
 
 
-def test_a_known_equal_label_counts_across_domains() -> None:
+def test_a_known_equal_label_counts_across_domains():
     loss = bayescl.InfoNCELoss(temperature=0.2, reduction="none")
     found = loss.in_batch(ANCHORS, OTHERS, labels=LABELS, domains=DOMAINS)
     same = (LABELS[:, None] == LABELS) & (LABELS >= 0)
@@ -61,7 +61,7 @@ def test_a_known_equal_label_counts_across_domains() -> None:
 
 @pytest.mark.parametrize("engine", ["reference", "blocked"])
 @pytest.mark.parametrize("name", list(LOSSES))
-def test_one_class_per_item_equals_integer_labels_bitwise(name: str, engine: str) -> None:
+def test_one_class_per_item_equals_integer_labels_bitwise(name, engine):
     found = []
     for labels in (LABELS, one_hot(LABELS), one_hot(LABELS).masked_fill(one_hot(LABELS) < 0, 0)):
         leaves = [part.float().requires_grad_() for part in (ANCHORS, OTHERS)]
@@ -75,7 +75,7 @@ def test_one_class_per_item_equals_integer_labels_bitwise(name: str, engine: str
 
 @pytest.mark.parametrize("engine", ["reference", "blocked"])
 @pytest.mark.parametrize("name", list(LOSSES))
-def test_more_views_equal_the_mean_over_pairs_of_views(name: str, engine: str) -> None:
+def test_more_views_equal_the_mean_over_pairs_of_views(name, engine):
     """Every other view of an item is a positive; rows of other items are candidates."""
     views = [rows(5, seed).double().requires_grad_() for seed in range(4)]
     options = {"oracle": {"groups": LABELS[:5]}, "supervised": {"labels": LABELS[:5]}}.get(name, {})
@@ -106,7 +106,7 @@ def test_more_views_equal_the_mean_over_pairs_of_views(name: str, engine: str) -
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-13)
 
 
-def test_a_sparse_target_is_that_target_and_masked_entries_go_to_the_positive() -> None:
+def test_a_sparse_target_is_that_target_and_masked_entries_go_to_the_positive():
     loss = bayescl.BayesianContrastiveLoss(chunk_size=4)
     target = torch.rand(12, 12, generator=torch.Generator().manual_seed(0)) / 20
     some = {"groups": LABELS, "domains": DOMAINS}
@@ -122,7 +122,7 @@ def test_a_sparse_target_is_that_target_and_masked_entries_go_to_the_positive() 
 
 
 @pytest.mark.parametrize("default", ["meta"])
-def test_a_default_device_of_another_kind_changes_nothing(default: str) -> None:
+def test_a_default_device_of_another_kind_changes_nothing(default):
     """As ``torch.set_default_device`` for a model with lazy or remote parameters."""
     for name, (make, _) in LOSSES.items():
         needed = {"oracle": {"groups": LABELS}, "supervised": {"labels": LABELS}}.get(name, {})
@@ -135,7 +135,7 @@ def test_a_default_device_of_another_kind_changes_nothing(default: str) -> None:
         assert len(list(bayescl.DomainBatchSampler([0, 0, 1, 1], 2, 1))) == 2
 
 
-def test_every_loss_shows_the_shared_arguments_with_the_same_defaults() -> None:
+def test_every_loss_shows_the_shared_arguments_with_the_same_defaults():
     """But the supervised loss, whose target has equal parts."""
     shared = dict(inspect.signature(bayescl.ContrastiveLoss).parameters)
     del shared["objective"]
@@ -148,7 +148,7 @@ def test_every_loss_shows_the_shared_arguments_with_the_same_defaults() -> None:
             assert all(argument.kind != argument.VAR_KEYWORD for argument in own.values())
 
 
-def test_labels_without_effect_are_pointed_out_once() -> None:
+def test_labels_without_effect_are_pointed_out_once():
     loss = bayescl.InfoNCELoss(positive_share=1)
     with pytest.warns(UserWarning, match="labels have no effect with positive_share=1"):
         loss(ANCHORS, OTHERS, labels=LABELS)
@@ -160,9 +160,7 @@ def test_labels_without_effect_are_pointed_out_once() -> None:
 
 
 @pytest.mark.parametrize("margin", [{"absolute": 0.1}, {"absolute": 0.0}, {"relative": 1.1}])
-def test_a_margin_by_one_teacher_for_both_sides_that_excludes_nothing_is_refused(
-    margin: dict[str, float],
-) -> None:
+def test_a_margin_by_one_teacher_for_both_sides_that_excludes_nothing_is_refused(margin):
     loss, by_teacher = bayescl.InfoNCELoss(), Margin(**margin, by_teacher=True)
     whose = torch.tensor([0, 0, 1, 2, 3, 4])
     for call in (
@@ -179,7 +177,7 @@ def test_a_margin_by_one_teacher_for_both_sides_that_excludes_nothing_is_refused
 
 
 @pytest.mark.skipif(not hasattr(torch.nn, "InfoNCELoss"), reason="this PyTorch has no InfoNCELoss")
-def test_info_nce_equals_that_of_pytorch() -> None:
+def test_info_nce_equals_that_of_pytorch():
     theirs = torch.nn.InfoNCELoss(temperature=0.2)(ANCHORS, OTHERS)
     torch.testing.assert_close(
         bayescl.InfoNCELoss(temperature=0.2).in_batch(ANCHORS, OTHERS), theirs

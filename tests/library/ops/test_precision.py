@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
@@ -30,7 +29,7 @@ ON_LOGITS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", list(ON_LOGITS))
-def test_sixteen_bits_give_the_value_and_gradient_of_float32(name: str, dtype: torch.dtype) -> None:
+def test_sixteen_bits_give_the_value_and_gradient_of_float32(name, dtype):
     generator = torch.Generator().manual_seed(0)
     positive = torch.randn(64, generator=generator).mul(4).to(dtype)
     unlabeled = torch.randn(64, 500, generator=generator).mul(4).to(dtype)
@@ -51,7 +50,7 @@ def test_sixteen_bits_give_the_value_and_gradient_of_float32(name: str, dtype: t
 
 @pytest.mark.parametrize("engine", ["blocked", "reference"])
 @pytest.mark.parametrize(("anchors", "dim"), [(100, 64), (256, 128)])
-def test_identical_candidates_tie_in_every_layout(anchors: int, dim: int, engine: Any) -> None:
+def test_identical_candidates_tie_in_every_layout(anchors, dim, engine):
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(anchors, dim, generator=generator)
     same = torch.randn(1, dim, generator=generator).expand(anchors, dim).contiguous()
@@ -69,7 +68,7 @@ def test_identical_candidates_tie_in_every_layout(anchors: int, dim: int, engine
 
 
 @pytest.mark.parametrize("engine", ["blocked", "reference"])
-def test_log_q_is_subtracted_exactly_in_float64(engine: Any) -> None:
+def test_log_q_is_subtracted_exactly_in_float64(engine):
     generator = torch.Generator().manual_seed(0)
     first, second = torch.randn(2, 9, 4, dtype=torch.float64, generator=generator)
     log_q = -torch.rand(9, dtype=torch.float64, generator=generator)

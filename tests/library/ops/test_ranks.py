@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayescl._ops.ranks import RANKS, Ranks
+from bayescl._ops.ranks import RANKS
 from bayescl.functional import empirical_cdf
 
 
@@ -20,9 +20,7 @@ def counted(row: list[float], ranks: str) -> list[float]:
 
 @settings(max_examples=100, deadline=None)
 @given(data=st.data(), ranks=st.sampled_from(RANKS))
-def test_ties_share_the_counted_value_and_masked_logits_do_not_count(
-    data: st.DataObject, ranks: Ranks
-) -> None:
+def test_ties_share_the_counted_value_and_masked_logits_do_not_count(data, ranks):
     shape = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 6))
     values = st.sampled_from([-2.0, -0.0, 0.0, 0.5, 3.0, float("inf")])
 
@@ -42,7 +40,7 @@ def test_ties_share_the_counted_value_and_masked_logits_do_not_count(
 
 @pytest.mark.parametrize("ranks", RANKS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_route_without_a_look_at_the_data_agrees(ranks: Ranks, dtype: torch.dtype) -> None:
+def test_the_route_without_a_look_at_the_data_agrees(ranks, dtype):
     # Under vmap no code may branch on values.
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(2, 30, 5000, dtype=dtype, generator=generator)  # cut into several blocks
@@ -52,7 +50,7 @@ def test_the_route_without_a_look_at_the_data_agrees(ranks: Ranks, dtype: torch.
     assert torch.equal(plain, empirical_cdf(logits, valid=valid, ranks=ranks))
 
 
-def test_rows_of_any_batch_shape_are_ranked_alone_and_half_precision_in_float32() -> None:
+def test_rows_of_any_batch_shape_are_ranked_alone_and_half_precision_in_float32():
     logits = torch.randn(2, 3, 4, 9, generator=torch.Generator().manual_seed(1))
     stacked = empirical_cdf(logits)
     assert stacked.shape == logits.shape
@@ -60,12 +58,12 @@ def test_rows_of_any_batch_shape_are_ranked_alone_and_half_precision_in_float32(
     assert empirical_cdf(logits.bfloat16()).dtype == torch.float32
 
 
-def test_a_rank_convention_of_another_name_is_refused() -> None:
+def test_a_rank_convention_of_another_name_is_refused():
     with pytest.raises(ValueError, match="ranks must be one of mid, upper, got 'lower'"):
         empirical_cdf(torch.zeros(1, 2), ranks="lower")  # type: ignore[arg-type]
 
 
-def test_every_kind_of_float_is_ranked_and_rows_need_not_be_contiguous() -> None:
+def test_every_kind_of_float_is_ranked_and_rows_need_not_be_contiguous():
     special = [float("-inf"), -3e38, -1e-38, -1e-45, 0.0, -0.0, 1e-45, 1e-38, 3e38, float("inf")]
     order = torch.randperm(10, generator=torch.Generator().manual_seed(2))
     logits = torch.tensor(special)[order].repeat(2, 1).T.contiguous().T

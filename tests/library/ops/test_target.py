@@ -19,7 +19,7 @@ def drawn(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("share", SHARES)
-def test_candidates_share_by_a_softmax_what_the_positive_does_not_keep(share: float | None) -> None:
+def test_candidates_share_by_a_softmax_what_the_positive_does_not_keep(share):
     _, cosine, valid = drawn()
     cosine[0, 0], valid[2] = -torch.inf, True
     target = F.target_probabilities(cosine, temperature=0.3, positive_share=share, valid=valid)
@@ -34,7 +34,7 @@ def test_candidates_share_by_a_softmax_what_the_positive_does_not_keep(share: fl
 
 
 @pytest.mark.parametrize("share", SHARES)
-def test_info_nce_with_the_term_is_the_cross_entropy_with_the_target(share: float | None) -> None:
+def test_info_nce_with_the_term_is_the_cross_entropy_with_the_target(share):
     unlabeled, cosine, _ = drawn(1)
     positive = unlabeled[:, 0] + 1
     target = F.target_probabilities(cosine, temperature=0.5, positive_share=share)
@@ -45,7 +45,7 @@ def test_info_nce_with_the_term_is_the_cross_entropy_with_the_target(share: floa
     torch.testing.assert_close(loss, expected)
 
 
-def test_the_target_is_a_constant_for_the_gradient() -> None:
+def test_the_target_is_a_constant_for_the_gradient():
     unlabeled, cosine, _ = drawn(3)
     cosine.requires_grad_()
     positive, unlabeled = unlabeled[:, 0].clone().requires_grad_(), unlabeled.requires_grad_()
@@ -66,6 +66,6 @@ def test_the_target_is_a_constant_for_the_gradient() -> None:
         ({"temperature": 1.0, "positive_share": 1.1}, r"positive_share must lie in \(0, 1\]"),
     ],
 )
-def test_an_argument_outside_its_interval_is_named(options: dict, message: str) -> None:
+def test_an_argument_outside_its_interval_is_named(options, message):
     with pytest.raises(ValueError, match=message):
         F.target_probabilities(torch.zeros(1, 2), **options)
