@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from PIL import Image
 
 from bayescl_lab.inspect.files import EmbeddingArrays
 from bayescl_lab.inspect.measures import diagnose_embeddings
@@ -242,3 +243,9 @@ def test_a_run_is_inspected_on_a_page_and_training_is_not_touched(bayescl, run):
     assert Path("run/inspection.html").read_text().count("<img") == 1
     assert report["items"] == report["labeled_items"] == 63
     assert report["batch_size"] == 20
+    outcome = bayescl("inspect run --suspects list.csv")
+    assert "suspects: list.csv" in outcome.out
+    columns = pl.read_csv("list.csv").columns
+    assert {"anchor_id", "candidate_id", "same_label"} < set(columns)
+    with Image.open("list.png") as picture:
+        assert len(set(picture.convert("L").tobytes())) > 20  # images, not an empty page

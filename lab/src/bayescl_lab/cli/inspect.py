@@ -64,7 +64,8 @@ def inspect(
         out: HTML page. Default: inspection.html in the run folder, or NAME-inspection.html beside
             the file. A .json file with the results is written beside the page.
         suspects: CSV file for suspected false negatives, most suspicious first, with ids and texts
-            if the file has them. The first ten are printed.
+            if there are any. The first ten are printed. For a run on images, a picture is written
+            beside it.
     """
     from bayescl_lab.inspect.files import is_embedding_file, read_embeddings
 
@@ -82,9 +83,10 @@ def inspect(
         check_output(suspects, ".csv", option="suspects")
     elif of_file.teacher is not None:
         raise ValueError("teacher needs suspects")
+    from bayescl_lab._figures import png
     from bayescl_lab.inspect.findings import advise
     from bayescl_lab.inspect.measures import diagnose_embeddings
-    from bayescl_lab.inspect.page import embeddings_page, measures_table, sentences
+    from bayescl_lab.inspect.page import embeddings_page, measures_table, sentences, suspects_figure
     from bayescl_lab.inspect.suspects import find_suspects, suspects_table
 
     if is_file:
@@ -112,7 +114,8 @@ def inspect(
     )
     if suspects is not None:
         teacher = None if of_file.teacher is None else read_embeddings(of_file.teacher)
-        frame = find_suspects(arrays, teacher=teacher).frame(arrays)
+        found = find_suspects(arrays, teacher=teacher)
+        frame = found.frame(arrays)
     advice = advise(diagnosis, arrays)
     figures = page.with_suffix(".json")
     write_atomically(page, embeddings_page(advice, run_or_file.name, arrays.measured))
@@ -123,4 +126,8 @@ def inspect(
         write_table(frame, suspects)
         show("The ten most suspicious negatives", suspects_table(frame.head(10)))
         say(f"suspects: {suspects} ({len(frame):,} lines)")
+        if arrays.pictures is not None:
+            picture = suspects.with_suffix(".png")
+            write_atomically(picture, png(suspects_figure(found, arrays.pictures)))
+            say(f"picture: {picture}")
     say(f"page: {page}", f"figures: {figures}", *sentences(advice))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from torch import Tensor
 
 from bayescl_lab._arrays import UNKNOWN_WORDS, array_names, numbered, read_array, unreadable
 from bayescl_lab._files import UnreadableError
@@ -54,6 +55,9 @@ class EmbeddingArrays(NamedTuple):
 
     second_texts: AnyArray | None = None
     """Text of each document."""
+
+    pictures: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
+    """Function that returns the images of some rows, without augmentation and augmented."""
 
 
 def is_embedding_file(path: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from bayescl_lab._figures import (
     FALSE_COLOR,
@@ -21,9 +22,16 @@ from bayescl_lab.report.html import Section, page_of
 from bayescl_lab.report.tables import ReportTable, number, paragraph
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from bayescl_lab.inspect.suspects import Suspects
 
 _COLORS = dict(zip(("true negatives", "false negatives"), (TRUE_COLOR, FALSE_COLOR), strict=True))
+_SHOWN = 6
+"""Number of anchors in the figure of suspects, and of suspects of each."""
 _NEAREST = "of the most similar 4% of the candidates"
 _CAPTION = "The similarity of candidates. False negatives to the right are found by similarity."
 
@@ -98,4 +106,29 @@ def similarity_figure(diagnosis: EmbeddingDiagnosis) -> Figure:
         axis.stairs(shares, edges, **look)
     axis.set(xlabel="cosine similarity of anchor and candidate", ylabel="share of its kind")
     legend_under(axis)
+    return figure
+
+
+def suspects_figure(
+    suspects: Suspects, pictures: Callable[[Tensor], tuple[Tensor, Tensor]]
+) -> Figure:
+    """Show the most suspicious images: one row of anchor, positive and suspects per anchor.
+
+    Args:
+        suspects: List of suspects of images.
+        pictures: Function that returns the images of some rows, without augmentation and augmented.
+    """
+    anchors = list(dict.fromkeys(suspects.anchors.tolist()))[:_SHOWN]
+    figure, axes = panels(max(1, len(anchors)), 2 + _SHOWN, width=8, height=0.9 * len(anchors) + 1)
+    for axis in axes:
+        axis.set_axis_off()
+    for row, anchor in enumerate(anchors):
+        found = suspects.candidates[suspects.anchors == anchor][:_SHOWN]
+        plain, augmented = pictures(torch.cat([torch.tensor([anchor]), found]))
+        shown = [("anchor", plain[0]), ("positive", augmented[0])]
+        shown += [(f"suspect {number}", image) for number, image in enumerate(plain[1:], 1)]
+        for axis, (title, image) in zip(axes[row * (2 + _SHOWN) :], shown, strict=False):
+            channels = image.permute(1, 2, 0)[:, :, : 3 if len(image) >= 3 else 1]
+            axis.imshow(channels.clamp(0, 1).numpy(), cmap="gray", vmin=0, vmax=1)
+            axis.set_title(title if row == 0 else "", fontsize=8)
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bayescl_lab.inspect.files import EmbeddingArrays
 from bayescl_lab.inspect.measures import MOST_ITEMS
@@ -46,5 +46,18 @@ def run_arrays(
     )
     embeddings = extract_features(model, chosen).cpu().numpy()
     measured = f"head of plain {store.noun}"
-    arrays = EmbeddingArrays(embeddings, labels=labels, domains=domains, measured=measured)
+
+    def pictures(of: Tensor) -> tuple[Tensor, Tensor]:
+        shown = chosen.take(of).to(run.device)
+        augmented = run.model.draw_views(shown, (1,), 0)[0]
+        return run.model.augmentation.plain(shown).cpu(), augmented.cpu()
+
+    arrays = EmbeddingArrays(
+        embeddings,
+        labels=labels,
+        domains=domains,
+        measured=measured,
+        ids=chosen.ids,
+        pictures=pictures if store.noun == "images" else None,
+    )
     return arrays, run.batch_size
