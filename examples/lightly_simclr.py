@@ -1,6 +1,6 @@
 """SimCLR with lightly and a teacher; random images, so it needs no download and learns nothing.
 
-pip install 'bayescl[lightly]' && python examples/lightly_simclr.py
+pip install '.[lightly]' && python examples/lightly_simclr.py
 """
 
 import torch
@@ -12,7 +12,6 @@ from lightly.transforms.utils import IMAGENET_NORMALIZE
 from torch import nn
 from torchvision.transforms import Compose, Normalize, ToTensor
 
-from bayescl import BayesianContrastiveLoss
 from bayescl.integrations.lightly import NTXentLoss
 
 torch.manual_seed(0)
@@ -26,7 +25,7 @@ transform = MultiViewTransform([*augmented, unaugmented])
 dataset = torchvision.datasets.FakeData(16, image_size=(3, 32, 32), transform=transform)
 dataloader = torch.utils.data.DataLoader(dataset, batch_size=8, shuffle=True, drop_last=True)
 
-criterion = NTXentLoss(loss=BayesianContrastiveLoss)
+criterion = NTXentLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.06)
 
 for views, _ in dataloader:

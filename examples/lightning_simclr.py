@@ -1,6 +1,6 @@
 """SimCLR as a Lightning module; random images, so it needs no download and learns nothing.
 
-pip install 'bayescl[lightning,lightly]' && python examples/lightning_simclr.py
+pip install '.[lightning,lightly]' && python examples/lightning_simclr.py
 """
 
 import lightning.pytorch as pl
@@ -9,7 +9,7 @@ import torchvision
 from lightly.models.modules import SimCLRProjectionHead
 from lightly.transforms.simclr_transform import SimCLRTransform
 
-from bayescl import BayesianContrastiveLoss as NTXentLoss
+from bayescl import InfoNCELoss as NTXentLoss
 
 
 class SimCLR(pl.LightningModule):

@@ -1,13 +1,12 @@
 """Train an embedding of digits with pytorch-metric-learning; needs no download.
 
-pip install 'bayescl[pytorch-metric-learning]' && python examples/metric_learning_digits.py
+pip install '.[pytorch-metric-learning]' && python examples/metric_learning_digits.py
 """
 
 import torch
 from pytorch_metric_learning import miners
 from sklearn.datasets import load_digits
 
-from bayescl import BayesianContrastiveLoss
 from bayescl.integrations.pytorch_metric_learning import NTXentLoss
 
 torch.manual_seed(0)
@@ -17,7 +16,7 @@ labels = torch.tensor(digits.target)
 
 model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 32))
 miner = miners.MultiSimilarityMiner()
-loss_func = NTXentLoss(temperature=0.1, loss=BayesianContrastiveLoss)
+loss_func = NTXentLoss(temperature=0.1)
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 
 for _ in range(30):

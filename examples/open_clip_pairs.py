@@ -1,12 +1,11 @@
 """Train a tiny CLIP on random images and a few captions; needs no download and learns nothing.
 
-pip install 'bayescl[open-clip]' && python examples/open_clip_pairs.py
+pip install '.[open-clip]' && python examples/open_clip_pairs.py
 """
 
 import torch
 from open_clip import CLIP, CLIPTextCfg, CLIPVisionCfg, tokenize
 
-from bayescl import BayesianContrastiveLoss
 from bayescl.integrations.open_clip import ClipLoss
 
 torch.manual_seed(0)
@@ -19,7 +18,7 @@ model = CLIP(
 images = torch.randn(8, 3, 32, 32)
 texts = tokenize([f"a photo of number {number}" for number in range(8)], context_length=16)
 
-criterion = ClipLoss(loss=BayesianContrastiveLoss, teacher="text", positive_share=0.8)
+criterion = ClipLoss()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 for _ in range(3):

@@ -1,6 +1,6 @@
 """Train a sentence encoder on pairs of texts; needs no download.
 
-pip install 'bayescl[sentence-transformers]' && python examples/train_text_pairs.py
+pip install '.[sentence-transformers]' && python examples/train_text_pairs.py
 """
 
 import tempfile

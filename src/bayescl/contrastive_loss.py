@@ -296,8 +296,8 @@ class ContrastiveLoss(nn.Module):
             teacher: Embeddings that define the similarity of items: usually embeddings of the
                 unaugmented items by the same network, computed without gradient. Any other model
                 works too. A part ``1 - positive_share`` of the target probability goes to the
-                candidates, by a softmax of the teacher's cosines. An item whose row is zero
-                neither gives nor gets a share. Not differentiated. Default: no soft target.
+                candidates, by a softmax of the teacher's cosines. An item with a row of
+                zeros neither gives nor gets a share. Not differentiated. Default: no soft target.
             groups: Integer per item, or several, ``[batch, keys]``. Items that share a key are
                 never negatives of each other. -1 belongs to no group.
             domains: Integer per item for a known nuisance, such as its batch, speaker, device or

@@ -18,7 +18,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 PAGES = [page for page in PAGES if "gallery" not in page.parts]
-ROOMS = ("losses", "functional", "diagnostics", "estimation", "batch", "samplers")
+ROOMS = ("losses", "functional", "diagnostics", "estimation", "rows", "batch", "samplers")
 
 # What a page's code speaks of and does not define, because the reader has it.
 READERS_OWN = {

@@ -18,8 +18,8 @@ def kept(key: Hashable, make: Callable[[], tuple[Tensor, ...]]) -> tuple[Tensor,
     """Return what ``make`` returned at the first call with a key. Do not write to the tensors.
 
     On a GPU, each operation launches a kernel, and a small batch takes as long as its launches.
-    Only ordinary tensors are kept: no fake ones, none of inference mode and none whose memory
-    belongs to a CUDA graph.
+    Only ordinary tensors are kept: not fake tensors, tensors of inference mode, or tensors in
+    the memory of a CUDA graph.
     """
     if is_traced():
         return make()

@@ -1,4 +1,4 @@
-"""Positives and hard negatives of a row, whose cells may hold texts or lists of texts."""
+"""Positives and hard negatives of a row, from cells with texts or lists of texts."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ class ContrastiveRankingLoss(nn.Module):
     as in ``MultipleNegativesRankingLoss``. The defaults give the values of that loss, except that
     equal texts are not negatives.
 
-    An empty text among the hard negatives, or among further positives, is no text: rows may have
-    fewer of them. :func:`ranking_dataset` fills rows of unequal length.
+    Empty texts among hard negatives and further positives are ignored, so rows may have fewer
+    of them. :func:`ranking_dataset` fills rows of unequal length.
 
     Args:
         model: Model to train.
@@ -237,7 +237,7 @@ class ContrastiveRankingLoss(nn.Module):
             return [[] for _ in columns]
         first = distributed.rank() * len(columns) if distributed.is_initialized() else 0
         keys = [text_keys(column, first + place) for place, column in enumerate(columns)]
-        # On a GPU the comparison would wait for the device; other processes may have duplicates.
+        # On a GPU the comparison would synchronize; other processes may have duplicates.
         if is_eager_cpu(keys[0]) and not self.loss.gather:
             whole = torch.cat(keys)
             if len(whole.unique()) == len(whole):

@@ -71,7 +71,7 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
         return RankingParts(everything, everything.subset(slice(0)), evaluate_on, report)
     kind, seed = "per-user" if given or split is None else split, settings.split_seed
     if kind == "last" and (ties := tied_users(train)):
-        report = {**report, "users whose last items have equal times (drawn at random)": ties}
+        report = {**report, "users with equal times of their last items (drawn at random)": ties}
     if test is None:
         train, test = split_interactions(train, kind, share=_TEST_SHARE, seed=seed)
     if evaluate_on == "test":

@@ -103,7 +103,7 @@ def _latest(times: AnyArray, share: float) -> NDArray[np.bool_]:
 
 
 def tied_users(interactions: Interactions) -> int:
-    """Count users whose last two interactions have equal times."""
+    """Count users with equal times of their last two interactions."""
     times, order = _times(interactions), np.arange(interactions.num_interactions)
     latest, second = _last_two(interactions, order)
     return int((times[latest] == times[second]).sum())
