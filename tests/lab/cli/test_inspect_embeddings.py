@@ -186,7 +186,7 @@ def test_the_command_writes_a_table_for_a_spreadsheet(bayescl):
     frame = pl.read_csv("list.csv")
     assert frame.columns == [
         *("query", "query_id", "query_text", "document", "document_id", "document_text"),
-        *("similarity", "positive_similarity", "probability", "rule", "judge"),
+        *("similarity", "positive_similarity", "probability", "rule"),
     ]
     query, document = frame.row(0)[0], frame.row(0)[3]
     found = find_suspects(EmbeddingArrays(given["embeddings"], given["second_view"]))

@@ -163,14 +163,9 @@ def diagnose_embeddings(
         ``bayescl inspect FILE``: the same for files, as one HTML page.
     """
     checked("batch_size", batch_size, Annotated[int, at_least(2)])
-    first = rows_of("embeddings", embeddings)
+    first, second = sides_of(embeddings, second_view)
     if len(first) < 4:
         raise ValueError(f"embeddings must have at least 4 rows, got {len(first)}")
-    second = first if second_view is None else rows_of("second_view", second_view)
-    if second.shape != first.shape:
-        raise ValueError(
-            f"second_view must have shape {list(first.shape)}, got {list(second.shape)}"
-        )
     classes, ids, nuisance = (
         None if codes is None else codes_of(name, codes, len(first))
         for name, codes in (("labels", labels), ("groups", groups), ("domains", domains))
@@ -216,7 +211,23 @@ def diagnose_embeddings(
     )
 
 
-def rows_of(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "items dim"]:
+def sides_of(
+    embeddings: Tensor | NDArray[np.generic],
+    second_view: Tensor | NDArray[np.generic] | None,
+    *,
+    name: str = "embeddings",
+) -> tuple[Float[Tensor, "items dim"], Float[Tensor, "items dim"]]:
+    """Return both views as unit vectors; raise on invalid ones. One view is returned twice."""
+    first = _rows(name, embeddings)
+    second = first if second_view is None else _rows("second_view", second_view)
+    if second.shape != first.shape:
+        raise ValueError(
+            f"second_view must have shape {list(first.shape)}, got {list(second.shape)}"
+        )
+    return first, second
+
+
+def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "items dim"]:
     """Convert embeddings to a float32 matrix of unit vectors; raise on invalid ones."""
     tensor = torch.as_tensor(values).detach().cpu()
     if tensor.ndim != 2:

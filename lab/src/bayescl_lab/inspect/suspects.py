@@ -13,7 +13,7 @@ from sklearn.isotonic import IsotonicRegression
 from torch import Tensor
 
 from bayescl_lab.inspect.files import EmbeddingArrays
-from bayescl_lab.inspect.measures import codes_of, nearest_rows, rows_of
+from bayescl_lab.inspect.measures import codes_of, nearest_rows, sides_of
 from bayescl_lab.report.tables import ReportTable
 
 MOST_LINES = 10_000
@@ -40,7 +40,6 @@ class Suspects:
         positive_similarity: Cosine similarity of the anchor and its positive. NaN for one view.
         probability: Probability that the candidate is a false negative. NaN without a reference.
         rule: What the probability is computed from: "labels", "ids", "positives" or "none".
-        judge: Embeddings that the order is computed from: "own" or "teacher".
         is_false: 1 if the labels of both are known and equal, 0 if they differ, -1 otherwise.
     """
 
@@ -50,7 +49,6 @@ class Suspects:
     positive_similarity: Float[Tensor, " suspects"]
     probability: Float[Tensor, " suspects"]
     rule: str
-    judge: str
     is_false: Int[Tensor, " suspects"]
 
     def __len__(self) -> int:
@@ -69,7 +67,7 @@ class Suspects:
                     columns[f"{name}_{what}"] = np.asarray(values)[rows.numpy()].astype(str)
         numbers = ("similarity", "positive_similarity", "probability")
         columns |= {name: getattr(self, name).double().numpy() for name in numbers}
-        columns |= {"rule": [self.rule] * len(self), "judge": [self.judge] * len(self)}
+        columns["rule"] = [self.rule] * len(self)
         if (self.is_false >= 0).any():
             known = ("no", "yes", "")  # the last one for -1
             columns["same_label"] = [known[it] for it in self.is_false.tolist()]
@@ -114,8 +112,14 @@ def find_suspects(
         >>> found.anchors.tolist(), found.candidates.tolist(), found.rule
         ([0], [4], 'positives')
     """
-    first, second = _sides(arrays)
-    judge = (first, second) if teacher is None else _sides(teacher, "teacher", len(first))
+    first, second = sides_of(arrays.embeddings, arrays.second_view)
+    judge = (first, second)
+    if teacher is not None:
+        judge = sides_of(teacher.embeddings, teacher.second_view, name="teacher")
+        if len(judge[0]) != len(first):
+            raise ValueError(
+                f"teacher must have {len(first)} rows, one per item, got {len(judge[0])}"
+            )
     labels, groups = (
         None if codes is None else codes_of(name, codes, len(first))
         for name, codes in (("labels", arrays.labels), ("groups", arrays.groups))
@@ -151,7 +155,6 @@ def find_suspects(
         positive[anchors],
         probability,
         rule,
-        "own" if teacher is None else "teacher",
         is_false,
     )
 
@@ -183,30 +186,14 @@ def _probability(
     return rule, farther.float() / len(reference)
 
 
-def _sides(
-    arrays: EmbeddingArrays, name: str = "embeddings", items: int | None = None
-) -> tuple[Tensor, Tensor]:
-    """Return the unit vectors of both sides, twice the same tensor for one view."""
-    first = rows_of(name, arrays.embeddings)
-    second = first if arrays.second_view is None else rows_of("second_view", arrays.second_view)
-    if items is not None and len(first) != items:
-        raise ValueError(f"{name} must have {items} rows, one per item, got {len(first)}")
-    if second.shape != first.shape:
-        raise ValueError(
-            f"second_view must have shape {list(first.shape)}, got {list(second.shape)}"
-        )
-    return first, second
-
-
 def _cosines(first: Float[Tensor, "rows dim"], second: Float[Tensor, "rows dim"]) -> Tensor:
     return (first * second).sum(dim=1)
 
 
 def suspects_table(frame: pl.DataFrame) -> ReportTable:
     """Return a table for the terminal, with rounded numbers and shortened texts."""
-    hidden = ("rule", "judge")
     records = [
-        {name: _cell(value) for name, value in row.items() if name not in hidden}
+        {name: _cell(value) for name, value in row.items() if name != "rule"}
         for row in frame.iter_rows(named=True)
     ]
     return ReportTable(records, numeric=False)
