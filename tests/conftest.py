@@ -1,4 +1,4 @@
-"""Fixtures that several rooms' tests share."""
+"""Fixtures shared by the tests of the library, the laboratory and the reproduction."""
 
 from __future__ import annotations
 

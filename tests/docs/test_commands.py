@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def command_lines(page: Path) -> list[str]:
-    """Every command line of a page, in its blocks and in its sentences."""
+    """Command lines in the blocks and sentences of a page."""
     shown = "\n".join(blocks(page, "sh")).replace("\\\n", " ")
     lines = re.findall(r"^(?:\w+=\S+ )*bayescl (.+)$", shown, re.MULTILINE)
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -27,7 +27,7 @@ def command_lines(page: Path) -> list[str]:
 
 
 def refusal(line: str) -> str | None:
-    """Why a command does not know an option or a choice, if so; values are not looked at."""
+    """Return the error about an unknown option or choice, or None. Values are not checked."""
     words = shlex.split(re.sub(r"--(config \S+|print-config)", "", line))
     if words[0] not in COMMANDS:
         return f"there is no command {words[0]}"

@@ -12,11 +12,11 @@ from bayescl_lab.runs.result import Result
 from tests.docs.test_pages import ROOT, blocks
 
 QUICK = "--dim 4 --epochs 1 --device cpu"
-"""Options that every training of the recipe gets here."""
+"""Options added to every training of the recipe."""
 
 
 def run(script: str) -> None:
-    """Run a script of single lines: ours in this process, assignments and others by bash."""
+    """Run a script line by line: ``bayescl`` in this process, other lines by bash."""
     variables: dict[str, str] = {}
     for line in script.splitlines():
         value = re.fullmatch(r"(\w+)=(.+)", line)

@@ -1,4 +1,4 @@
-"""Pages show what exists: code that runs, commands, links and every public name."""
+"""Code and links of the pages work, and the pages name every public name."""
 
 import __future__
 
@@ -18,10 +18,10 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 PAGES = [page for page in PAGES if "gallery" not in page.parts]
-ROOMS = ("losses", "functional", "diagnostics", "estimation", "rows", "batch", "samplers")
+MODULES = ("losses", "functional", "diagnostics", "estimation", "rows", "batch", "samplers")
 
-# What a page's code speaks of and does not define, because the reader has it.
-READERS_OWN = {
+# Code before a page's own: names that the page uses and does not define.
+BEFORE = {
     "docs/integrations/lightning.md": """
 import lightning.pytorch as pl
 import torch
@@ -81,7 +81,7 @@ settings = SentenceTransformerTrainingArguments(
 }
 
 
-# Libraries that a page's code needs; of the pages on integrations, else the one of the page's name.
+# Libraries that a page's code needs. By default, a page of docs/integrations needs its own library.
 LIBRARIES = {
     "serving": ("usearch",),
     "lightning": ("lightning", "huggingface_hub"),
@@ -89,12 +89,12 @@ LIBRARIES = {
 
 
 def name_of(page: Path) -> str:
-    """A page as the tables above call it."""
+    """Path of a page from the root, as in the tables above."""
     return page.relative_to(ROOT).as_posix()
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    """What stands between the fences of a language."""
+    """Code blocks of a language."""
     fenced = re.compile(rf"^( *)```{language}\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
     return [dedent(code) for _, code in fenced.findall(page.read_text(encoding="utf-8"))]
 
@@ -107,7 +107,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch)
             pytest.skip(f"needs {library}")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
-    for code in (READERS_OWN.get(name_of(page), ""), *blocks(page, "python")):
+    for code in (BEFORE.get(name_of(page), ""), *blocks(page, "python")):
         # Pages that quote a signature need not import what its hints name.
         flags = __future__.annotations.compiler_flag
         exec(compile(code, name_of(page), "exec", flags=flags), names)
@@ -124,9 +124,9 @@ def test_every_link_of_a_page_leads_somewhere():
 
 
 def test_every_public_name_has_its_place_on_the_api_pages():
-    for room in ROOMS:
-        names = set(importlib.import_module(f"bayescl.{room}").__all__)
-        page = (ROOT / "docs" / "api" / f"{room}.md").read_text(encoding="utf-8")
+    for module in MODULES:
+        names = set(importlib.import_module(f"bayescl.{module}").__all__)
+        page = (ROOT / "docs" / "api" / f"{module}.md").read_text(encoding="utf-8")
         shown = set(re.findall(r"^\.\. auto\w+:: (\w+)$", page, re.MULTILINE))
         assert shown <= names, f"not public: {sorted(shown - names)}"
         elsewhere = set(re.findall(r"`(\w+)`", page))
@@ -147,7 +147,7 @@ QUOTED = re.compile(r"<!-- quote: \S+ (\S+?)(?: |(?=-->))")
 
 
 def quoted(page: Path) -> set[Path]:
-    """The result files that a page quotes; of several that match, the last by name."""
+    """Result files that a page quotes. If several match, the last by name counts."""
     places = QUOTED.findall(page.read_text(encoding="utf-8"))
     return {sorted(page.parent.glob(place))[-1].resolve() for place in places}
 

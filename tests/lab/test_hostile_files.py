@@ -138,18 +138,6 @@ PAIRS = [
 TABLE = "\n".join(["user,item,rating,timestamp", *PAIRS])
 
 
-def table(path: Path) -> None:
-    path.write_text(TABLE)
-
-
-def packed_table(path: Path) -> None:
-    path.write_bytes(gzip.compress(TABLE.encode()))
-
-
-def parquet_table(path: Path) -> None:
-    pl.read_csv(TABLE.encode()).write_parquet(path)
-
-
 def lists(path: Path) -> None:
     path.write_text("\n".join(f"{user} 1 2 {user + 3}" for user in range(9)))
     path.with_name("test.txt").write_text("0 9\n1 8\n")
@@ -171,9 +159,9 @@ FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     **{f"a.{kind}": (picture, folder_of) for kind in ("png", "jpg", "gif", "webp", "tif", "bmp")},
     "a.zip": (archive, unpack),
     "a.tar.gz": (archive, unpack),
-    "a.csv": (table, rank),
-    "a.csv.gz": (packed_table, rank),
-    "table.parquet": (parquet_table, rank),
+    "a.csv": (lambda path: path.write_text(TABLE), rank),
+    "a.csv.gz": (lambda path: path.write_bytes(gzip.compress(TABLE.encode())), rank),
+    "table.parquet": (lambda path: pl.read_csv(TABLE.encode()).write_parquet(path), rank),
     "train.txt": (lists, rank),
 }
 

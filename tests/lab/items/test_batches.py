@@ -1,11 +1,7 @@
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.items.batches import EpochOrder, StoreBatches
-from bayescl_lab.items.store import ItemStore
 
 
 def order(epoch: int, seed: int = 0) -> torch.Tensor:
@@ -46,29 +42,3 @@ def test_devices_take_their_parts_of_the_same_batches():
     parts = [list(EpochOrder(100, 16, 0, rank=rank, num_ranks=4)) for rank in range(4)]
     for number, rows in enumerate(whole):
         assert torch.equal(torch.cat([part[number] for part in parts]), rows)
-
-
-def test_a_gpu_indexes_images_labels_and_what_is_known_without_a_copy_from_the_host():
-    with FakeTensorMode():  # an index on the CPU would be a tensor on the CPU
-        pixels = torch.zeros(20, 3, 4, 4, dtype=torch.uint8, device="cuda")
-        labels = torch.zeros(20, dtype=torch.int64, device="cuda")
-        store = ItemStore(pixels, labels, ("a", "b"))
-        batches = StoreBatches(store, EpochOrder(20, 8, 0), {"teacher": torch.zeros(20, 5)})
-        epoch = iter(batches)
-        first = next(epoch)
-        with NothingOnTheHost():
-            second = next(epoch)
-    for batch in (first, second):
-        values = (batch.items, batch.labels, batch.known["teacher"])
-        assert [list(value.shape) for value in values] == [[8, 3, 4, 4], [8], [8, 5]]
-        assert {value.device.type for value in values} == {"cuda"}
-
-
-class NothingOnTheHost(TorchDispatchMode):
-    """Refuse operations on tensors of the CPU."""
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        result = operation(*args, **(kwargs or {}))
-        tensors = tree_leaves((args, kwargs, result))
-        assert not any(isinstance(t, torch.Tensor) and t.device.type == "cpu" for t in tensors)
-        return result

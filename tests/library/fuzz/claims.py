@@ -111,13 +111,10 @@ def _rounding(call: Call) -> float:
     return 16 * torch.finfo(call.dtype).eps * max(call.bound, 1e-30)
 
 
-def _nearly_tied(call: Call, logits: Tensor) -> bool:
-    """Whether rounding may order or tie logits otherwise."""
-    return bool((logits.sort().values.diff() <= _rounding(call)).any())
-
-
 def _any_nearly_tied(call: Call) -> bool:
-    return any(_nearly_tied(call, row) for logits in call.logits() for row in logits.unlabeled)
+    """Whether rounding may order or tie logits of a row otherwise."""
+    gaps = [logits.unlabeled.sort().values.diff() for logits in call.logits()]
+    return any(bool((gap <= _rounding(call)).any()) for gap in gaps)
 
 
 def _at_a_jump(drawn: Drawn, call: Call) -> bool:
