@@ -71,6 +71,7 @@ def handled() -> Iterator[None]:
             before = {**before, **dict.fromkeys(_SIGNALS, signal.SIG_IGN)}
         else:
             sys.unraisablehook = unraisable
+        _Received.number = None  # the next call in this process starts anew
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
 

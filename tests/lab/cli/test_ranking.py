@@ -15,7 +15,7 @@ from bayescl_lab.runs.result import Result
 
 def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, bought):
     outcome = bayescl(f"train ranking {OPTIONS} --out run")
-    rows = ("Bayesian", "popularity", "EASE")
+    rows = ("InfoNCE", "popularity", "EASE")
     for text in ("R@20", "NDCG@20", "of 48 users", "seconds per epoch", *rows):
         assert text in outcome.out
     found = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
@@ -28,7 +28,7 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     assert "after 20 of 20 epochs, test part" in outcome.out
     assert all(text in outcome.out for text in rows)
     results = [Result.read_file(Path("run", f"{name}.json")) for name in ("result", "evaluation")]
-    assert results[0].every.keys() == {"bayesian", "popularity", "ease"}
+    assert results[0].every.keys() == {"info_nce", "popularity", "ease"}
     assert [row.scores for row in results[0].every.values()] == [
         row.scores for row in results[1].every.values()
     ]

@@ -90,7 +90,7 @@ def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(
     moved.parent.mkdir()
     content = images.read_bytes()
     images.rename(moved)
-    with pytest.raises(ValueError, match=r"the images of the run are missing from .*--data"):
+    with pytest.raises(ValueError, match=r"the data of the run are missing from .*--data"):
         train_images(run_settings, out, resume=True)
     other = tmp_path / "other.npz"
     with np.load(moved) as archive:
