@@ -124,12 +124,6 @@ class Batch:
         return sum(map(len, self.columns))
 
     @property
-    def is_square(self) -> bool:
-        """Whether the anchors are the only columns and have one positive each: two views."""
-        is_alone = self.columns[0] is self.anchors and len(self.columns) == 1
-        return is_alone and self.anchor_of is None
-
-    @property
     def pair_anchors(self) -> Rows:
         """The anchor of each pair."""
         return self.anchors if self.anchor_of is None else self.anchors[self.anchor_of]
