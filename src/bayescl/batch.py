@@ -165,8 +165,7 @@ class Batch:
         excluded, device = self.excluded(rows), self.anchors.embeddings.device
         if excluded.mask is not None:
             return (~excluded.mask).sum(dim=1).to(dtype).log()
-        few = 0 if excluded.columns is None else excluded.columns.shape[1]
-        left = self.num_candidates - few
+        left = self.num_candidates - excluded.few
         return torch.full((1,), math.log(left) if left else -math.inf, dtype=dtype, device=device)
 
     def excluded(self, rows: slice) -> Excluded:

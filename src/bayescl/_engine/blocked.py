@@ -46,17 +46,9 @@ def blocked_losses(
     The result can be differentiated once. A second backward pass and ``torch.func`` transforms
     raise an error: use the reference engine for them.
 
-    Args:
-        batch: Anchors, positives, candidates and masks.
-        temperature: Temperature of the softmax, positive.
-        objective_at: Function that returns the objective at a temperature.
-        shared_upstream: Whether every loss receives the same upstream gradient, as under a mean or
-            a sum. Gradients are then computed in the forward pass. Otherwise the backward pass
-            recomputes the logits.
-        chunk_size: Number of anchors at a time, at least 1. Default: chosen for the device.
-
-    Returns:
-        One loss per pair.
+    With ``shared_upstream``, every loss receives the same upstream gradient, as under a mean or a
+    sum. Gradients are then computed in the forward pass. Otherwise the backward pass recomputes the
+    logits. ``chunk_size`` is the number of anchors at a time. Default: chosen for the device.
     """
     if chunk_size is not None:
         check_count("chunk_size", chunk_size, 1)

@@ -252,7 +252,15 @@ def sums_of(objective: LogSumObjective, chunk: Chunk, excluded: Excluded) -> lis
     reach = chunk.reach
     if reach is not None and not is_eager_cpu(logits):
         excluded.fill_(logits, -torch.inf)
-        log_weights = _binned_log_weights(objective, chunk, excluded, reach)
+        log_weights = map_binned_cdf(
+            logits,
+            # Weights above 5e8 are cut, so that sums do not overflow.
+            lambda cdf: objective.weights_of_cdf(cdf).log().clamp(max=_LARGEST_EXPONENT / 2),
+            reach=reach,
+            count=None if excluded.mask is not None else logits.shape[1] - excluded.few,
+            ranks=objective.ranks,
+            key=objective,
+        )
     else:
         log_weights = objective.log_weights(logits, valid=batch.mask(chunk.rows))
         bounds = None
@@ -266,23 +274,6 @@ def sums_of(objective: LogSumObjective, chunk: Chunk, excluded: Excluded) -> lis
             excluded.fill_(terms, -torch.inf)
         sums += exponentiate(terms, bounds=bounds)
     return sums
-
-
-def _binned_log_weights(
-    objective: LogSumObjective, chunk: Chunk, excluded: Excluded, reach: float
-) -> Float[Tensor, "rows candidates"]:
-    """Compute the logs of the weights by rank from histograms; logits are -inf if excluded."""
-    assert objective.ranks is not None
-    count = None if excluded.mask is not None else chunk.batch.num_candidates - excluded.few
-    return map_binned_cdf(
-        chunk.logits,
-        # Weights above 5e8 are cut, so that sums do not overflow.
-        lambda cdf: objective.weights_of_cdf(cdf).log().clamp(max=_LARGEST_EXPONENT / 2),
-        reach=reach,
-        count=count,
-        ranks=objective.ranks,
-        key=objective,
-    )
 
 
 def exponentiate(
