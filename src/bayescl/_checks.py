@@ -195,7 +195,8 @@ def is_eager_cpu(tensor: Tensor) -> bool:
     True on the CPU, unless ``torch.compile`` or a ``torch.func`` transform is tracing. On other
     devices, a branch would synchronize.
     """
-    return tensor.is_cpu and not is_traced()
+    tracing = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return tensor.is_cpu and not tracing
 
 
 def is_traced() -> bool:

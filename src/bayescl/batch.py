@@ -124,12 +124,6 @@ class Batch:
         return sum(map(len, self.columns))
 
     @property
-    def is_square(self) -> bool:
-        """Whether the anchors are the only columns and have one positive each: two views."""
-        is_alone = self.columns[0] is self.anchors and len(self.columns) == 1
-        return is_alone and self.anchor_of is None
-
-    @property
     def pair_anchors(self) -> Rows:
         """The anchor of each pair."""
         return self.anchors if self.anchor_of is None else self.anchors[self.anchor_of]
@@ -171,8 +165,7 @@ class Batch:
         excluded, device = self.excluded(rows), self.anchors.embeddings.device
         if excluded.mask is not None:
             return (~excluded.mask).sum(dim=1).to(dtype).log()
-        few = 0 if excluded.columns is None else excluded.columns.shape[1]
-        left = self.num_candidates - few
+        left = self.num_candidates - excluded.few
         return torch.full((1,), math.log(left) if left else -math.inf, dtype=dtype, device=device)
 
     def excluded(self, rows: slice) -> Excluded:

@@ -17,7 +17,7 @@ __all__ = ["DomainBatchSampler"]
 
 _SMALL = 9
 """Size of a domain below which a warning is given. Two views of 8 items give an anchor 14
-candidates, fewer than the 16 below which losses warn; see :mod:`bayescl.losses.candidates`."""
+candidates, fewer than the 16 below which losses warn."""
 
 _EPOCH = 2**32  # distance between the generator seeds of consecutive values of ``seed``
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -27,16 +28,6 @@ _FEWEST_ANCHORS = 128
 """Smallest number of anchors per chunk, so that matrix products stay efficient."""
 
 
-def default_chunk_size(batch: Batch) -> int:
-    """Return the default number of anchors per chunk."""
-    numbers = 0
-    for block in batch.columns:
-        shape = block.embeddings.shape
-        numbers += shape[0] if len(shape) == 2 else shape[1] * shape[2]
-    most = _CPU_LOGITS if batch.anchors.embeddings.is_cpu else _DEVICE_LOGITS
-    return max(_FEWEST_ANCHORS, most // max(1, numbers))
-
-
 def blocked_losses(
     batch: Batch,
     temperature: float | Float[Tensor, ""],
@@ -55,22 +46,19 @@ def blocked_losses(
     The result can be differentiated once. A second backward pass and ``torch.func`` transforms
     raise an error: use the reference engine for them.
 
-    Args:
-        batch: Anchors, positives, candidates and masks.
-        temperature: Temperature of the softmax, positive.
-        objective_at: Function that returns the objective at a temperature.
-        shared_upstream: Whether every loss receives the same upstream gradient, as under a mean or
-            a sum. Gradients are then computed in the forward pass. Otherwise the backward pass
-            recomputes the logits.
-        chunk_size: Number of anchors at a time, at least 1. Default: chosen for the device.
-
-    Returns:
-        One loss per pair.
+    With ``shared_upstream``, every loss receives the same upstream gradient, as under a mean or a
+    sum. Gradients are then computed in the forward pass. Otherwise the backward pass recomputes the
+    logits. ``chunk_size`` is the number of anchors at a time. Default: chosen for the device.
     """
-    if chunk_size is None:
-        chunk_size = default_chunk_size(batch)
-    else:
+    if chunk_size is not None:
         check_count("chunk_size", chunk_size, 1)
+    else:
+        numbers = 0  # per anchor
+        for block in batch.columns:
+            shape = block.embeddings.shape
+            numbers += shape[0] if len(shape) == 2 else shape[1] * shape[2]
+        most = _CPU_LOGITS if batch.anchors.embeddings.is_cpu else _DEVICE_LOGITS
+        chunk_size = max(_FEWEST_ANCHORS, most // max(1, numbers))
     run = _Run(batch, temperature, objective_at, chunk_size)
     losses: Tensor = _BlockedLosses.apply(run, shared_upstream, *run.sources)
     return losses
@@ -153,8 +141,9 @@ class _Run:
     @property
     def sources(self) -> tuple[Tensor | float, ...]:
         """Anchors, positives, temperature and each block of columns, as in :data:`Gradients`."""
-        parts = [rows.embeddings for rows in (self.batch.positives, *self.batch.columns)]
-        return (self.batch.anchors.embeddings, parts[0], self.temperature, *parts[1:])
+        anchors, positives = self.batch.anchors.embeddings, self.batch.positives.embeddings
+        columns = map(attrgetter("embeddings"), self.batch.columns)
+        return (anchors, positives, self.temperature, *columns)
 
     def losses(
         self, wanted: tuple[bool, ...] = (), upstream: Tensor | None = None
@@ -168,8 +157,10 @@ class _Run:
         weight = batch.weight
         if weight is not None:
             upstream = weight if upstream is None else weight * upstream
-        one_piece = batch.is_square and self.chunk_size >= len(batch.anchors.embeddings)
-        if one_piece and batch.positive is not None:
+        # Two views: the anchors are the only columns and have one positive each.
+        is_alone = batch.columns[0] is batch.anchors and len(batch.columns) == 1
+        is_whole = is_alone and self.chunk_size >= len(batch.anchors.embeddings)
+        if is_whole and batch.anchor_of is None and batch.positive is not None:
             losses, gradients = self._in_one_piece(batch.positive, wanted, upstream)
         else:
             losses, gradients = self._in_chunks(wanted, upstream)
@@ -308,8 +299,9 @@ class _Run:
             positive = excluded.partners(logits).flatten()
         how = (batch, whole, self.objective_at, temperature, positive, True, None, logits, upstream)
         chunk = Chunk(*how, any(wanted), excluded=excluded)
-        if excluded is not None and chunk.reach is not None:
-            chunk = chunk._replace(bounds=(-chunk.reach, chunk.reach))
+        reach = None if excluded is None else chunk.reach
+        if reach is not None:
+            chunk = chunk._replace(bounds=(-reach, reach))
         losses, gradients = row_losses(chunk)
         if gradients is None:
             return losses, [None] * 4

@@ -34,14 +34,6 @@ def reference_losses(
 
     Memory grows with pairs x candidates. It can be differentiated any number of times and works
     under ``torch.func.grad`` and ``torch.compile``.
-
-    Args:
-        batch: Anchors, positives, candidates and masks.
-        temperature: Temperature of the softmax, positive.
-        objective_at: Function that returns the objective at a temperature.
-
-    Returns:
-        One loss per pair.
     """
     anchors, everyone = batch.anchors.embeddings, slice(0, batch.num_anchors)
     tiles = [candidate_logits(anchors, block.embeddings, temperature) for block in batch.columns]
@@ -72,16 +64,7 @@ def losses_of_logits(
 ) -> PerAnchor:
     """Compute one loss per anchor from logits; NaN if a logit that counts is not finite.
 
-    Args:
-        objective: Function of logits that returns losses.
-        positive: Logit of each anchor's positive.
-        unlabeled: Logits of each anchor's candidates.
-        valid: True where a candidate counts. ``None`` if all count.
-        target: Target probabilities of the candidates, 0 where ``valid`` is False. ``None`` for no
-            soft target.
-
-    Raises:
-        ValueError: if the objective does not return one value per anchor.
+    The target must be 0 where ``valid`` is False.
     """
     losses = objective(positive, unlabeled, valid=valid)
     checked_losses(losses, positive)

@@ -67,7 +67,7 @@ def _teacher_logits(
     if mine is None or theirs is None:
         shape = rows.stop - rows.start, len(block)
         return batch.anchors.embeddings.new_full(shape, -torch.inf)
-    are_own = block.are_own
+    are_own = theirs.ndim == 3
     mine, theirs = mine[rows], theirs[rows] if are_own else theirs
     scaled = mine / temperature
     logits = torch.einsum("ad,and->an", scaled, theirs) if are_own else scaled @ theirs.T

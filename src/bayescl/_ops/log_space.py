@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import torch
 from torch.nn import functional as F
@@ -52,8 +53,6 @@ def contrast(
     return softplus(log_negative - positive)
 
 
-def softplus(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    r"""Compute :math:`\log(1 + e^x)` without overflow, exact up to rounding."""
-    # Above the threshold the result is x: at 40 the difference, e^-40, is below half an ulp of x
-    # even in float64.
-    return F.softplus(values, threshold=40.0)
+softplus = partial(F.softplus, threshold=40.0)
+"""log(1 + e^x) without overflow. Above the threshold the result is x: the difference, e^-40, is
+below half a unit of its last place even in float64."""

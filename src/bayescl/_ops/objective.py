@@ -138,11 +138,6 @@ class LogSumObjective:
         alone = type(self).from_log_sums is LogSumObjective.from_log_sums
         return alone and len(self.powers) == 1
 
-    @property
-    def has_unequal_weights(self) -> bool:
-        """Whether two candidates of one anchor may have different weights."""
-        return self.ranks is not None or self.powers[0] != 1
-
     def weights(
         self, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None
     ) -> UnlabeledLogits:

@@ -33,12 +33,17 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
         tensor([[0.6000, 0.8000],
                 [0.0000, 0.0000]])
     """
-    if not (is_eager_cpu(embeddings) or is_traced()):
+    if is_eager_cpu(embeddings):
+        lengths: Tensor = torch.linalg.vector_norm(embeddings, dim=-1, keepdim=True)
+        if lengths.numel() == 0:
+            return embeddings * lengths
+        shortest, longest = lengths.detach().aminmax()
+        is_ordinary = shortest.item() > _ORDINARY[0] and longest.item() < _ORDINARY[1]
+        if is_ordinary and lengths.dtype.itemsize >= 4:  # not ordinary with NaN
+            return embeddings * lengths.reciprocal()
+    elif not is_traced():
         unit: Tensor = _UnitVectors.apply(embeddings)
         return unit
-    lengths: Tensor = torch.linalg.vector_norm(embeddings, dim=-1, keepdim=True)
-    if _are_ordinary(lengths):
-        return embeddings * lengths.reciprocal()
     return _robust_unit_vectors(embeddings)
 
 
@@ -90,19 +95,6 @@ class _UnitVectors(torch.autograd.Function):
         grad_rows /= length
         grad_rows /= largest
         return grad_rows.masked_fill_(length.isnan(), 0.0)
-
-
-def _are_ordinary(lengths: Float[Tensor, "*rows 1"]) -> bool:
-    """Return whether lengths are finite and their squares in the range of float32.
-
-    False in half precision, or if branching on values would synchronize or fail.
-    """
-    if lengths.dtype not in (torch.float32, torch.float64) or not is_eager_cpu(lengths):
-        return False
-    if lengths.numel() == 0:
-        return True
-    shortest, longest = lengths.detach().aminmax()
-    return shortest.item() > _ORDINARY[0] and longest.item() < _ORDINARY[1]  # False with NaN
 
 
 def pair_logits(

@@ -43,12 +43,6 @@ class ScoredCandidates:
     sees_labels: bool = False
 
     @property
-    def has_unequal_weights(self) -> bool:
-        """Whether two candidates of one anchor may have different weights."""
-        by_itself: bool = getattr(self.objective, "has_unequal_weights", False)
-        return self.sees_labels or by_itself
-
-    @property
     def truth(self) -> Bool[Tensor, "anchors candidates"]:
         """``false_negative``, or ``ValueError`` without labels.
 

@@ -56,6 +56,9 @@ class InfoNCE(LogSumObjective):
     powers = (1.0,)
 
 
+_OBJECTIVE = InfoNCE()
+
+
 class InfoNCELoss(ContrastiveLoss):
     """InfoNCE (NT-Xent): all candidates are repelled, including false negatives.
 
@@ -100,4 +103,4 @@ class InfoNCELoss(ContrastiveLoss):
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, which does not depend on the temperature."""
         del temperature
-        return InfoNCE()
+        return _OBJECTIVE

@@ -136,7 +136,7 @@ def _damage(dice: Dice, good: Tensor) -> Any:
     ]
     if good.is_floating_point():
         kinds.append(lambda: good.to(torch.float8_e4m3fn))
-        kinds.append(lambda: good[..., :0])
+        kinds.append(lambda: good.narrow_copy(good.ndim - 1, 0, 0))
     if good.dtype == torch.bool:
         kinds.append(lambda: torch.zeros_like(good))
     return dice.one(*kinds)()
