@@ -56,7 +56,6 @@ assert main(f"train images --data images.npz {quick} runs/first".split()) == 0
 Path("live").symlink_to("runs/second")
 assert main("evaluate runs/first".split()) == 0
 assert main("export runs/first --to DIR".split()) == 0
-assert main("export runs/second --to LISTS".split()) == 0
 """,
     "docs/integrations/sentence_transformers.md": """
 import tempfile
@@ -83,7 +82,6 @@ settings = SentenceTransformerTrainingArguments(
 
 # Libraries that a page's code needs. By default, a page of docs/integrations needs its own library.
 LIBRARIES = {
-    "serving": ("usearch",),
     "lightning": ("lightning", "huggingface_hub"),
 }
 
@@ -138,9 +136,9 @@ def test_every_public_name_has_its_place_on_the_api_pages():
 
 def test_pages_are_short():
     words = {name_of(page): len(page.read_text(encoding="utf-8").split()) for page in PAGES}
-    assert words["README.md"] <= 800
+    assert words["README.md"] <= 600
     assert words["docs/teacher.md"] <= 1_000
-    assert sum(words.values()) <= 20_000
+    assert sum(words.values()) <= 19_500
 
 
 QUOTED = re.compile(r"<!-- quote: \S+ (\S+?)(?: |(?=-->))")
