@@ -83,8 +83,8 @@ def map_cdf(
     of candidates have the same sorted CDF, so the function is usually computed for one row only.
     The result is undefined where ``valid`` is False.
 
-    Neighbors in sorted order tie if they differ by at most ``ties_up_to`` times the largest
-    magnitude of the row's logits. Default: only equal values tie.
+    Neighbors in sorted order tie if they differ by at most ``ties_up_to`` times the magnitude of
+    the logits. Default: only equal values tie.
     """
     check_choice("ranks", ranks, RANKS)
     values = at_least_float32(unlabeled.detach())
@@ -95,7 +95,11 @@ def map_cdf(
     slack = None
     if ties_up_to > 0:
         counted = values if valid is None else torch.where(valid, values, 0.0)
-        slack = ties_up_to * counted.abs().amax(dim=1, keepdim=True)
+        # A row of small cosines has the rounding errors of the other rows, whose vectors are as
+        # long. The bound keeps a row that is infinite or much longer from tying all others.
+        largest = counted.abs().amax(dim=1, keepdim=True)
+        usual = largest.sort(dim=0).values[len(largest) // 2]
+        slack = ties_up_to * torch.maximum(largest, torch.fmin(largest.amax(), 8 * usual))
     if valid is None:
         count = torch.full((1, 1), values.shape[1], device=values.device)
     else:
