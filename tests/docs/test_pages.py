@@ -157,10 +157,3 @@ def test_every_quoted_result_names_the_commit_that_made_it():
     for file in results:
         commit = json.loads(file.read_text(encoding="utf-8"))["commit"]
         assert re.fullmatch(r"[0-9a-f]{40}\+?", commit), file  # +: and changes
-
-
-def test_digits_have_one_source_on_the_first_pages():
-    for page in (ROOT / "README.md", ROOT / "docs/index.md"):
-        of_digits = {file for file in quoted(page) if "digits" in str(file)}
-        assert of_digits
-        assert {file.parent for file in of_digits} == {ROOT / "results/digits"}

@@ -20,10 +20,8 @@ def test_every_quote_of_a_page_is_what_the_files_say():
         text = page.read_text(encoding="utf-8")
         assert refreshed(text, page.parent) == text, page
         quotes_of[page] = len([*INLINE.findall(text), *BLOCK.findall(text)])
-    assert (
-        min(quotes_of[ROOT / page] for page in ("reproduction/README.md", "docs/inspect.md")) >= 9
-    )
-    assert sum(quotes_of.values()) >= 120
+    assert min(quotes_of[ROOT / page] for page in ("reproduction/README.md", "docs/inspect.md")) > 2
+    assert sum(quotes_of.values()) >= 70
 
 
 def test_scores_on_pages_name_their_loss_temperature_and_share():
