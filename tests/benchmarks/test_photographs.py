@@ -57,11 +57,13 @@ def study(tmp_path, monkeypatch):
 
 def test_a_study_goes_on_after_a_failure_and_does_not_repeat_what_is_finished(study, capsys):
     good = photographs.FIRST[0]
-    bad = photographs.Planned("bad", "info_nce", 0.2, changes={"batch_size": 1000})
+    bad = photographs.Planned(
+        "bad", "info_nce", 0.2, changes={"augmentation": "affine", "view_size": 8}
+    )
     (line,) = study(bad, good)
     assert line["key"]["name"] == good.name
     assert set(photographs.PROBES) <= line["probes"].keys()
-    assert "failed: bad: ValueError: batch_size must be at most" in capsys.readouterr().out
+    assert "failed: bad: ValueError: view_size is only for" in capsys.readouterr().out
     assert study(good) == [line]
 
 

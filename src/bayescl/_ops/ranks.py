@@ -95,7 +95,7 @@ def map_cdf(
     slack = None
     if ties_up_to > 0:
         counted = values if valid is None else torch.where(valid, values, 0.0)
-        # A row of small cosines has the rounding errors of the other rows, whose vectors are as
+        # A row of small cosines has the rounding errors of the other rows: its vectors are as
         # long. The bound keeps a row that is infinite or much longer from tying all others.
         largest = counted.abs().amax(dim=1, keepdim=True)
         usual = largest.sort(dim=0).values[len(largest) // 2]
