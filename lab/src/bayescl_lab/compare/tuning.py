@@ -28,7 +28,7 @@ WORTH_TRYING: Mapping[str, Sequence[float]] = {
 def stages(
     first: Mapping[str, Values], count: int
 ) -> tuple[Mapping[str, Sequence[Values]], Mapping[str, Sequence[Values]]]:
-    """Return the settings to try for every method, in two stages of equal size for all methods.
+    """Return the settings to try for every method, in two stages with the same total for all.
 
     The first stage varies the temperature: the given one, and others from a quarter to twice as
     high. Up to half of the settings are in the second stage, which uses the best temperature and
