@@ -43,8 +43,8 @@ class DomainBatchSampler(Sampler[list[int]]):
             domains, all of them. Default: 4.
         seed: Seed of the order, at least 0. Default: 0.
         drop_last: Whether to skip, in each epoch, items that do not fill a piece of their domain
-            (except in domains smaller than a piece) and pieces that do not fill a batch. Otherwise every item occurs once per epoch, and
-            batches may be smaller. Default: True.
+            (except in domains smaller than a piece) and pieces that do not fill a batch. Otherwise
+            every item occurs once per epoch, and batches may be smaller. Default: True.
         rank: Rank of this process. Default: its rank in the default process group, or 0 without a
             group.
         num_processes: Number of processes that share the epoch. Default: the size of the default
