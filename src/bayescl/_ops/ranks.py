@@ -93,13 +93,13 @@ def map_cdf(
     if values.shape[1] == 0:  # amax needs at least one candidate
         return function(values).view(unlabeled.shape)
     slack = None
-    if ties_up_to > 0:
+    if ties_up_to > 0 and len(values) > 0:
         counted = values if valid is None else torch.where(valid, values, 0.0)
         # A row of small cosines has the rounding errors of the other rows: its vectors are as
         # long. The bound keeps a row that is infinite or much longer from tying all others.
-        largest = counted.abs().amax(dim=1, keepdim=True)
-        usual = largest.sort(dim=0).values[len(largest) // 2]
-        slack = ties_up_to * torch.maximum(largest, torch.fmin(largest.amax(), 8 * usual))
+        magnitude = counted.abs().amax(dim=1, keepdim=True)
+        usual = magnitude.sort(dim=0).values[len(magnitude) // 2]
+        slack = ties_up_to * torch.maximum(magnitude, torch.fmin(magnitude.amax(), 8 * usual))
     if valid is None:
         count = torch.full((1, 1), values.shape[1], device=values.device)
     else:
