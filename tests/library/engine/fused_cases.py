@@ -37,7 +37,7 @@ def results(
     loss = LOSSES[name][0](temperature=0.25, engine=engine, **CASES[case].settings_of(name))
     leaves = {}
     for key, part in leaves_of(given).items():
-        leaves[key] = part.to(dtype).requires_grad_()
+        leaves[key] = part.to(dtype, copy=True).requires_grad_()
     value = CASES[case].run(loss, with_leaves(given, leaves))
     return [value.detach(), *torch.autograd.grad(value, list(leaves.values()), allow_unused=True)]
 
