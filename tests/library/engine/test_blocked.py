@@ -132,7 +132,9 @@ def test_a_second_derivative_is_refused_with_and_without_named_inputs(
 ) -> None:
     loss = LOSSES[name][0](reduction=reduction, temperature=bayescl.LearnableTemperature(0.3))
     given = CASES[case].given
-    leaves = {key: part.to(dtype, copy=True).requires_grad_() for key, part in leaves_of(given).items()}
+    leaves = {
+        key: part.to(dtype, copy=True).requires_grad_() for key, part in leaves_of(given).items()
+    }
     value = CASES[case].run(loss, with_leaves(given, leaves)).sum()
     inputs = [*leaves.values(), *loss.parameters()]
     gradients = torch.autograd.grad(value, inputs, create_graph=True, allow_unused=True)
