@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from evidence_sets import effective_rank
 from harness import RESULTS, Journal, options, write_json
 
 from bayescl_lab.arrays.data import load_arrays
@@ -31,6 +32,7 @@ from bayescl_lab.items.probes import (
     ProbeData,
     cluster_scores,
     domain_scores,
+    extract_features,
     few_label_probe,
     knn_probe,
     linear_probe,
@@ -149,17 +151,9 @@ def run(case: Case) -> dict[str, Any]:
             scores = {name: score.mean for name, score in row.scores.items()}
             scores |= {f"recall: {name}": score.mean for name, score in row.recalls.items()}
             _, again, _ = ArrayRun.reopen(Path(folder) / "run")
-            scores["effective_rank"] = _effective_rank(again)
+            features = extract_features(again.model, again.parts.train)
+            scores["effective_rank"] = effective_rank(features)
     return asdict(case) | {"scores": scores, "seconds": round(time.process_time() - start, 2)}
-
-
-@torch.no_grad()
-def _effective_rank(run: ArrayRun) -> float:
-    """Compute RankMe of the encoder's outputs: exp of the entropy of normalized singular values."""
-    features = run.model.eval()(run.parts.train.items)
-    values = torch.linalg.svdvals(features.double())
-    shares = values / values.sum()
-    return float(torch.special.entr(shares).sum().exp())
 
 
 def _baseline(case: Case, data: DataSet) -> dict[str, float]:

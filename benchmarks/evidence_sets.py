@@ -80,6 +80,13 @@ class DataSet:
             return scores | {"knn": knn_probe(data), "linear": linear_probe(data)["linear"]}
 
 
+@torch.no_grad()
+def effective_rank(features: Tensor) -> float:
+    """Compute RankMe of ``[items, dim]``: exp of the entropy of normalized singular values."""
+    values = torch.linalg.svdvals(features.double())
+    return float(torch.special.entr(values / values.sum()).sum().exp())
+
+
 def affine_noise(images: Tensor, strength: float = 0.75) -> Tensor:
     """Draw a view of each image: an affine map and noise of a random level, as ``AffineNoise``."""
     count = len(images)
