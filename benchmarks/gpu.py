@@ -48,7 +48,7 @@ LOSSES = {
     "InfoNCE": LossSettings("info_nce"),
     "Bayesian": LossSettings("bayesian", {"tau_plus": 0.1, "alpha": 0.9, "beta": 0.9}),
 }
-EPOCH = 50_000  # images of CIFAR-10's training part
+EPOCH = 50_000  # images of CIFAR-10's training split
 
 Known = dict[str, torch.Tensor]
 Call = Callable[..., torch.Tensor]

@@ -6,7 +6,7 @@ Every step propagates all embeddings once. By users, a step trains some users wi
 as ``bayescl train ranking`` does; by pairs, it trains some pairs, as earlier versions did, where
 the other items of the user do not count as candidates either. The loss is InfoNCE. A short trial
 measures the seconds per step, and each way then trains as many steps as fit into ``--seconds`` of
-one thread, with a learning rate that falls to 0, and is evaluated on the validation part.
+one thread, with a learning rate that falls to 0, and is evaluated on the validation split.
 """
 
 from __future__ import annotations

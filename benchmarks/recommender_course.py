@@ -5,11 +5,11 @@
     BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --choose
     BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --seeds 0 1
 
-One thread. A seed is trained as ``bayescl train ranking`` trains, and judged on the test part after
-some epochs, with and without propagation; seconds are those of training alone. ``--choose`` trains
-with a seed of its own and judges on the validation part: InfoNCE chooses settings for all losses,
-and each loss its propagation and exponent. Finished runs stay in journals, so the script continues
-where it stopped.
+One thread. A seed is trained as ``bayescl train ranking`` trains, and evaluated on the test split
+after some epochs, with and without propagation. Seconds are those of training alone. ``--choose``
+trains with a seed of its own and evaluates on the validation split: InfoNCE chooses settings for
+all losses, and each loss its propagation and exponent. Finished runs stay in journals, so the
+script continues where it stopped.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def fitted(parts: RankingParts, make: Callable[[Interactions], Scorer]) -> list[
 
 
 def choose(data: str, methods: Sequence[str]) -> None:
-    """Try settings on the validation part, and write those with the highest NDCG@20."""
+    """Try settings on the validation split, and write those with the highest NDCG@20."""
     before = json.loads(CHOICE.read_text()) if CHOICE.is_file() else {}
     parts = loaded(data, evaluate_on="validation")
     done = Journal(RESULTS / "recommender-choice.jsonl", key=itemgetter(0))
@@ -197,7 +197,7 @@ def loaded(data: str, **part: Any) -> RankingParts:
 def popularity(parts: RankingParts) -> float:
     """The mean popularity of the held-out pairs' items over that of the training pairs' items.
 
-    It is 1 for a random part. It explains what validation cannot choose for the test part.
+    It is 1 for a random part. It explains what validation cannot choose for the test split.
     """
     users_of = np.bincount(parts.train.matrix.indices, minlength=parts.train.num_items)
     held_out, trained_on = (users_of[of.matrix.indices] for of in (parts.evaluation, parts.train))

@@ -72,8 +72,8 @@ def ranking(
     """Reproduce the paper's ranking table: choose settings on validation, evaluate on test.
 
     For every data set and encoder, the same number of settings is tried for each loss on a
-    validation part held out of training. Each loss is then trained on the whole training part with
-    the chosen settings, once per seed, and evaluated on the test part. The table also has
+    validation split held out of training. Each loss is then trained on the whole training split
+    with the chosen settings, once per seed, and evaluated on the test split. The table also has
     popularity, EASE and iALS, with settings chosen in the same way, and the paper's values.
 
     Args:

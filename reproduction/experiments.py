@@ -229,7 +229,7 @@ def densities(*_: object) -> list[Row]:
 
 
 def weights(settings: Settings, *_: object) -> list[Row]:
-    """Compute importance weights by the CDF of unlabeled candidates, at a fixed alpha or beta."""
+    """Tabulate importance weights over the candidates' CDF, for several beta or alpha."""
     level, rows = torch.linspace(0, 1, 201, dtype=torch.float64), list[Row]()
     for fixed, varied, at in (("alpha", "beta", 0.9), ("beta", "alpha", 0.5)):
         for value in ALPHAS:

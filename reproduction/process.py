@@ -211,8 +211,8 @@ def observe(settings: Settings, generator: torch.Generator) -> Iterator[Observat
         highest = float(logits.max())
         if highest > HIGHEST_LOGIT:
             raise ValueError(
-                f"temperature must be higher with {settings.proposal} proposals, got "
-                f"{settings.temperature}: squared observations overflow, logits reach {highest:.3g}"
+                f"temperature {settings.temperature} is too low for {settings.proposal} proposals: "
+                f"logits reach {highest:.3g}, so squares of their exponentials overflow"
             )
         unlabeled, positives = logits[:, :count].contiguous(), logits[:, count:].contiguous()
         yield Observations(unlabeled, true_negative, positives, quantile)

@@ -61,7 +61,7 @@ class CellPlan(RankingPlan):
     Attributes:
         rankings: Values of ``propagate`` and ``item_norm_exponent`` to try on the best run of each
             loss, without training again.
-        final_epochs: Number of epochs for the test part. ``None`` for the number of epochs in
+        final_epochs: Number of epochs for the test split. ``None`` for the number of epochs in
             tuning.
         title: Name of the data in the table. Default: the name of the file or data set.
     """
@@ -78,13 +78,13 @@ class CellPlan(RankingPlan):
         return super().epochs + len(self.seeds) * more
 
     def adapted(self, settings: RankingSettings, folder: Path) -> RankingSettings:
-        """Return the settings for the test part, with the best ranking."""
+        """Return the settings for the test split, with the best ranking."""
         ranking = best_ranking(folder, self.rankings)
         return with_values(settings, {"epochs": self.final_epochs or settings.epochs, **ranking})
 
 
 def best_ranking(folder: Path, tried: Sequence[Values]) -> Values:
-    """Return the settings with which a finished run ranks best on the validation part."""
+    """Return the settings with which a finished run ranks best on the validation split."""
     if len(tried) == 1:
         return tried[0]
     _, run, _ = RankingRun.reopen(folder)
@@ -106,7 +106,7 @@ class RankingRequest:
             of the paper's first author.
         encoders: Names of encoders: mf, lightgcn or both, comma-separated.
         losses: Comma-separated names of losses. Default: all in the plan of a data set.
-        seeds: Number of seeds for the test part.
+        seeds: Number of seeds for the test split.
         size: Size of the experiments: full, or smoke, a check that takes a minute.
         results: Folder that collects the results of several calls for one table and figure.
             Default: the folder of this call.
@@ -229,7 +229,7 @@ def beside(result: Result, measures: Sequence[str] = METRICS) -> ReportTable:
         about += " The paper's values are of another split, so they are left out."
     elif any(printed_value(result, name, measures[0]) for name in result.rows):
         split = "" if "author split" in result.data else " They are of another random split."
-        about += f" In parentheses: the paper's values, chosen on its test part.{split}"
+        about += f" In parentheses: the paper's values, chosen on its test split.{split}"
     return replace(table, records=records, title=about, note=" ".join([table.note, *notes]).strip())
 
 

@@ -110,7 +110,7 @@ def _factor(notes: Sequence[dict[str, Any]]) -> float:
 
 
 def _kind(batch: Batch) -> list[tuple[str, Any]]:
-    """Return names and values that must agree on all processes."""
+    """Return names and values that must be identical on all processes."""
     widths = {name: list(part.shape[1:]) for name, part in batch.anchors.metadata.items()}
     kinds = (distributed.kind_of(block.embeddings.flatten(0, -2)) for block in batch.columns)
     return [

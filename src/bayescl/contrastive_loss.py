@@ -297,19 +297,20 @@ class ContrastiveLoss(nn.Module):
                 unaugmented items by the same network, computed without gradient. Any other model
                 works too. A part ``1 - positive_share`` of the target probability goes to the
                 candidates, by a softmax of the teacher's cosines. An item with a row of
-                zeros neither gives nor gets a share. Not differentiated. Default: no soft target.
+                zeros neither gives nor gets target probability. Not differentiated. Default: no
+                soft target.
             groups: Integer per item, or several, ``[batch, keys]``. Items that share a key are
                 never negatives of each other. -1 belongs to no group.
             domains: Integer per item for a known nuisance, such as its batch, speaker, device or
                 day; or several, ``[batch, keys]``. Only items of the anchor's domain (equal in all
-                keys) are its candidates, so the loss gives no reason to separate domains. -1 is
-                unknown and agrees with every domain.
-            labels: Class of each item, -1 if unknown. A candidate with the anchor's label gets a
-                share of the target as if it were identical to the anchor, also if its domain
-                differs; one with another known label gets none. For items with several classes,
-                pass 0 and 1, ``[batch, classes]``, and a row of -1 or NaN if unknown: the Jaccard
-                similarity of the classes replaces the teacher's cosine, and items without
-                a common class share nothing. Has no effect if ``positive_share`` is 1.
+                keys) are its candidates, so separating domains does not lower the loss. -1 is
+                unknown and matches every domain.
+            labels: Class of each item, -1 if unknown. A candidate with the anchor's label gets
+                target probability as if it were identical to the anchor, also if its domain
+                differs. A candidate with another known label gets none. For items with several
+                classes, pass 0 and 1, ``[batch, classes]``, and a row of -1 or NaN if unknown: the
+                Jaccard similarity of the classes replaces the teacher's cosine, and candidates
+                without a common class get none. Has no effect if ``positive_share`` is 1.
             target: Target probability of each candidate, ``[anchors, columns]``, dense or sparse
                 COO: rows and columns are those of ``valid``. The positive has the remaining
                 probability, so a row of zeros means no soft target. Entries of rows that are not
@@ -545,7 +546,7 @@ class ContrastiveLoss(nn.Module):
                 ``valid`` or ``groups`` which candidates are positives.
             positive_weight: As in :meth:`in_batch`.
             teacher: Embedding per anchor, as in :meth:`forward`. Only candidates with a teacher
-                get a share.
+                embedding get target probability.
             groups: Integer per anchor, or several, ``[batch, keys]``. Needs ``candidates.groups``.
                 A candidate that shares a key with the anchor does not count.
             domains: Integer per anchor, as in :meth:`forward`.

@@ -88,7 +88,7 @@ def gather(rows: Float[Tensor, " rows *shape"]) -> Float[Tensor, " all_rows *sha
 
 
 def kind_of(rows: Tensor) -> list[tuple[str, Any]]:
-    """Return names and values that must agree on all processes that gather rows."""
+    """Return what must be identical on all processes that gather rows, as names and values."""
     return [
         ("the shape of a row", list(rows.shape[1:])),
         ("dtype", str(rows.dtype).removeprefix("torch.")),
@@ -113,10 +113,9 @@ def exchange(note: Mapping[str, Any], same: Sequence[tuple[str, Any]] = ()) -> l
     """Exchange notes between all processes and return them by rank.
 
     Args:
-        note: Note of this process: numbers and words. With ``same``, at most four kilobytes as
-            JSON.
-        same: Names and values that must agree on all processes, compared in this order. Default:
-            none.
+        note: JSON-serializable note of this process. At most 4 KB if ``same`` is given.
+        same: Names and values that must be identical on all processes, compared in this order.
+            Default: none.
 
     Returns:
         The notes of all processes.

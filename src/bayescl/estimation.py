@@ -77,7 +77,7 @@ class MeasuredAlpha:
 
     @property
     def authors(self) -> float:
-        """Alpha as set by the authors: the AUC, at least 0.5."""
+        """Alpha as in the authors' code: the AUC, clamped below at 0.5."""
         return max(0.5, self.auc)
 
     @property
@@ -165,8 +165,8 @@ def label_free_alpha(
 ) -> MeasuredAlpha:
     """Estimate ``alpha`` from positive pairs and unlabeled candidates, without labels.
 
-    With two views as the positive pair, the estimate is biased upwards. The module docstring gives
-    the bias.
+    With two views as the positive pair, the estimate is an upper bound: two views of an item are
+    more similar than two items of a class.
 
     Args:
         positive: Score of each anchor's positive. Not differentiated.

@@ -18,7 +18,7 @@ from bayescl.rows import Rows
 class Margin:
     r"""Rule that excludes candidates that score like the positive, or higher.
 
-    With the similarity :math:`s^+` of an anchor's positive, a candidate does not count if its own
+    With the similarity :math:`s^+` of an anchor's positive, a candidate is excluded if its own
     similarity is above :math:`s^+ + m`, or above :math:`s^+ - |s^+|\,(1 - r)`. Such candidates are
     often false negatives. Similarities are taken before the temperature and ``log_q``. If an anchor
     has several positives, the highest one counts.

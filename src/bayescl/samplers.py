@@ -116,8 +116,8 @@ class DomainBatchSampler(Sampler[list[int]]):
         if median < min(self._size, _SMALL):
             warnings.warn(
                 f"half of the items are in domains of at most {median} items, so with domains= "
-                "they have few candidates: merge similar domains, or pass -1 for items of small "
-                "domains to the loss, which agrees with every domain",
+                "they have few candidates: merge similar domains, or set the domain of these items "
+                "to -1 (unknown), which matches every domain",
                 stacklevel=3,
             )
 

@@ -71,7 +71,7 @@ def test_it_continues_in_the_middle_of_an_epoch():
 
 @pytest.mark.parametrize("size", [2, 3, 8])
 def test_small_domains_are_named_with_their_size_and_what_to_do(size):
-    words = rf"domains of at most {size} items.*: merge similar domains, or pass -1 for items"
+    words = rf"domains of at most {size} items.*: merge similar domains, or set the domain"
     with pytest.warns(UserWarning, match=words):
         DomainBatchSampler(torch.arange(240) // size, 64, 4)
 

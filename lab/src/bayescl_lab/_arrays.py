@@ -24,7 +24,7 @@ _LARGEST_RATIO = 1100
 
 
 def unknown_words_of(option: str | None) -> tuple[str, ...]:
-    """Return the comma-separated words of an option, or the default ones.
+    """Return the comma-separated strings of an option, or the default ones.
 
     Example:
         >>> unknown_words_of("?,not graded")
@@ -92,7 +92,7 @@ def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]
 def numbered(
     values: AnyArray, unknown: Sequence[str] = UNKNOWN_WORDS
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Number the distinct values of integers or words in sorted order; -1 if unknown.
+    """Number the distinct values of integers or strings in sorted order; -1 if unknown.
 
     Args:
         values: Integers, whole floating-point numbers, or words.
@@ -121,15 +121,15 @@ def numbered(
             is_unknown |= np.isnan(values)
             known = values[~is_unknown]
             if not (np.isfinite(known) & (known == np.floor(known))).all():
-                raise ValueError("must be whole numbers or words, got fractions")
+                raise ValueError("must be integers or strings, got fractions")
             exact = 2 ** (np.finfo(values.dtype).nmant + 1)
             if (np.abs(known) >= exact).any():
                 raise ValueError(
-                    f"must be integers or words: {values.dtype} rounds numbers above {exact:,}"
+                    f"must be integers or strings: {values.dtype} rounds numbers above {exact:,}"
                 )
             values = np.where(is_unknown, 0, values).astype(np.int64)
     else:
-        raise ValueError(f"must be whole numbers or words, got {values.dtype}")
+        raise ValueError(f"must be integers or strings, got {values.dtype}")
     names, codes = np.unique(values[~is_unknown], return_inverse=True)
     numbers = np.full(values.shape, -1, dtype=np.int64)
     numbers[~is_unknown] = codes

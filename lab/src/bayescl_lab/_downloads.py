@@ -187,7 +187,7 @@ def extract_archive(archive: Path, into: Path) -> Path:
                 with tarfile.open(archive) as packed_tar:
                     packed_tar.extractall(staging, filter="data")
     except tarfile.FilterError as error:
-        raise ValueError(f"{archive} is unsafe: {error}") from None
+        raise ValueError(f"cannot unpack {archive}: it is unsafe ({error})") from None
     except OSError as error:
         raise ValueError(f"cannot unpack {archive}: {error.strerror or error}") from None
     except Exception as error:  # any exception of its reader

@@ -92,7 +92,7 @@ def rows_not_finite(
     unlabeled: UnlabeledLogits,
     valid: Callable[[], CandidateMask | None],
 ) -> Bool[Tensor, " anchors"] | None:
-    """Return True for rows with NaN or infinite logits that count; ``None`` if there are none."""
+    """Return a mask of the rows with a non-finite, unmasked logit; ``None`` if all are finite."""
     unlabeled = unlabeled.detach()
     total = unlabeled.sum()
     # A sum is not finite if a term is not. It is much faster than a test of each term.

@@ -47,8 +47,8 @@ def target_probabilities(
     .. math::
         y_j = (1 - \lambda)\,\frac{e^{c_j / t}}{\sum_k e^{c_k / t}}
 
-    over the valid candidates, with :math:`\lambda` the ``positive_share``. If it is ``None``, the
-    positive takes part in the softmax, as a candidate of similarity 1.
+    over the valid candidates, with :math:`\lambda` the ``positive_share``. With
+    ``positive_share=None``, the positive is part of the softmax, with similarity 1.
 
     Args:
         similarity: Teacher's similarity of the anchor to each candidate, usually a cosine. ``-inf``
@@ -90,12 +90,12 @@ def shared_probability(
     """Distribute the probability that the positive does not keep, by a softmax over candidates.
 
     Args:
-        logits: Logits of the candidates, -inf for one without a share. Overwritten.
+        logits: Logits of the candidates, -inf for target probability 0. Overwritten.
         positive_share: Share of the positive, or ``None`` if it takes part in the softmax.
         positive_logit: Logit of the positive in that softmax.
         copies: Number of occurrences of each candidate. Default: 1.
     """
-    # Finite also where no candidate has a share, so that its exponentials are 0 and not NaN.
+    # Finite also where no candidate has target probability: exponentials are 0 and not NaN.
     largest = logits.amax(dim=1, keepdim=True).clamp(min=torch.finfo(logits.dtype).min)
     if positive_share is None:
         largest = largest.clamp(min=positive_logit)
@@ -121,7 +121,8 @@ def target_term(
             :func:`target_probabilities`. Not differentiated.
 
     Returns:
-        One value per anchor. It is negative if candidates with a share score above the positive.
+        One value per anchor. It is negative if candidates with target probability score above the
+        positive.
 
     Example:
         >>> from bayescl.functional import info_nce_loss

@@ -26,7 +26,8 @@ def importance_weights(
     Args:
         proposal_cdf: Proposal CDF, in [0, 1]; see :func:`~bayescl.functional.proposal_cdf`.
         alpha: Probability that a positive outscores a negative, in [0.5, 1].
-        beta: Hardness, in [0.5, 1]. At 0.5 the weights only debias.
+        beta: Hardness, in [0.5, 1]. At 0.5 the weights only correct for false negatives. Larger
+            values upweight similar candidates.
         tau_plus: Prior probability that a candidate is a positive, in [0, 1).
 
     Returns:

@@ -102,8 +102,8 @@ def score_candidates(
     if labels is not None:
         if layout in ("sampled", "logits") or "extra" in options or false_negative is not None:
             raise ValueError(
-                "labels must be None if candidates are not items of the batch or if "
-                "false_negative is given; pass only false_negative"
+                "labels must be None if false_negative is given, or if candidates are not the "
+                "positives of the batch; pass false_negative instead"
             )
         by_label = _recorded(loss, layout, embeddings, {**options, "groups": labels})
         false_negative = ~by_label.valid

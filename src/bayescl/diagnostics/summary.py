@@ -43,7 +43,7 @@ class EffectiveNegatives(NamedTuple):
 
 
 class Detection(NamedTuple):
-    """Detection of false negatives by a score, over all candidates of all anchors."""
+    """How well a score separates false from true negatives, over all candidates of all anchors."""
 
     roc_auc: float
     """Probability that a false negative has a higher score than a true negative; 1/2 by chance."""
@@ -67,9 +67,9 @@ class Calibration:
         observed: Share of true negatives in each group.
         count: Number of candidates in each group.
         ece: Expected calibration error, the mean distance between observed and predicted.
-        skill: Brier skill score: the share of the variance of the labels that the predictions
-            explain. 1 is perfect. 0 is the score of a constant prediction, the share of true
-            negatives, for which ``ece`` is 0 too. ``None`` if all candidates have one class.
+        skill: Brier skill score: the fraction of the variance of the labels that the predictions
+            explain. 1 is perfect. Always predicting the fraction of true negatives has a skill of
+            0, and an ``ece`` of 0 too. ``None`` if all candidates have one class.
 
     Reference:
         Brier, "Verification of Forecasts Expressed in Terms of Probability", 1950.

@@ -102,8 +102,8 @@ def text_groups(
 ) -> list[list[Int[Tensor, "batch keys"]]]:
     """Return the ``groups`` of each column, given the keys of its texts: anchors first.
 
-    A candidate does not count if it has the anchor's text, the text of one of its positives, or the
-    same anchor. The groups compare anchors, then each of the positives, then anchors again.
+    They mask copies of the anchor, copies of its positives, and other positives of the same anchor.
+    The groups compare anchors, then each of the positives, then anchors again.
     """
     anchors, positives, extra = keys[0], keys[1 : 1 + num_positives], keys[1 + num_positives :]
     return [

@@ -54,7 +54,7 @@ class NTXentLoss(nn.Module):
     ) -> None:
         super().__init__()
         if memory_bank_size != 0:
-            raise ValueError(f"memory_bank_size must be 0, got {memory_bank_size}")
+            raise ValueError(f"memory_bank_size must be 0 (no memory bank), got {memory_bank_size}")
         self.loss = new_loss(loss, temperature=temperature, **options)
         self.gather_distributed = gather_distributed
         self._lone_items = LoneItems()

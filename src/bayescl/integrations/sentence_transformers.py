@@ -68,20 +68,19 @@ class ContrastiveRankingLoss(nn.Module):
             ``InfoNCELoss(temperature=0.05)``.
         both_directions: Whether every positive is also an anchor against all anchors. Hard
             negatives do not take part in the second direction. Default: False.
-        duplicates: With ``"mask"``, equal texts are never each other's negatives: a candidate with
-            the anchor's text, its positive's text or the same anchor does not count. Texts are
-            compared by their tokens, after truncation and prompts. With ``"keep"``, all count.
-            Default: ``"mask"``.
+        duplicates: ``"mask"`` excludes copies of the anchor, copies of its positive, and other
+            positives of the same anchor from the candidates. Texts are compared by their tokens,
+            after truncation and prompts. ``"keep"`` excludes none. Default: ``"mask"``.
         teacher: Source of soft targets. ``"documents"`` takes the model's own embeddings of the
             positives, without gradient and without another forward pass. ``"label"`` takes the data
             set's label column, which then holds an embedding of each pair's document by any model.
             Another model encodes the decoded texts itself. Candidates with similar documents share
-            ``1 - loss.positive_share`` of the target. Hard negatives get a share only with
-            ``margin.extra``. ``"scores"`` takes the label column as scores of the row's documents,
-            ``[batch, documents]``: positives, then hard negatives, NaN for no score. The row's hard
-            negatives share the target by a softmax of their scores at
-            ``loss.teacher_temperature``; candidates of other rows have no share. With
-            ``positive_share=None``, the positives take part in that softmax. Default: no soft
+            ``1 - loss.positive_share`` of the target. Hard negatives get target probability only
+            with ``margin.extra``. ``"scores"`` takes the label column as scores of the row's
+            documents, ``[batch, documents]``: positives, then hard negatives, NaN for no score. The
+            row's hard negatives share the target by a softmax of their scores at
+            ``loss.teacher_temperature``; candidates of other rows have target probability 0. With
+            ``positive_share=None``, the positives are part of that softmax. Default: no soft
             targets.
         margin: Rule that excludes candidates that score like the positive; see
             :class:`~bayescl.Margin`. Hard negatives are exempt unless ``margin.extra`` is set.

@@ -21,7 +21,7 @@ from bayescl.temperature import LearnableTemperature
 
 @dataclass(frozen=True)
 class Bayesian(LogSumObjective):
-    """Represent :func:`~bayescl.functional.bayesian_loss` at fixed parameters for the engines."""
+    """Objective of :func:`~bayescl.functional.bayesian_loss` with fixed parameters."""
 
     alpha: float
     beta: float
@@ -55,7 +55,8 @@ def bayesian_loss(
         positive: Logit of each anchor's positive. Differentiated.
         unlabeled: Logits of each anchor's candidates. Differentiated.
         alpha: Probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
-        beta: Hardness, in [0.5, 1]. At 0.5 the loss only debiases.
+        beta: Hardness, in [0.5, 1]. At 0.5 the loss only corrects for false negatives. Larger
+            values upweight similar candidates.
         tau_plus: Prior probability that a candidate is a positive, in [0, 1).
         valid: True where a candidate counts. A row without candidates has loss 0. Default: all
             count.

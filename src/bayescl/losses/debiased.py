@@ -21,7 +21,7 @@ from bayescl.temperature import LearnableTemperature
 
 @dataclass(frozen=True)
 class Debiased(LogSumObjective):
-    """Represent :func:`~bayescl.functional.debiased_loss` at fixed parameters for the engines."""
+    """Objective of :func:`~bayescl.functional.debiased_loss` with fixed parameters."""
 
     tau_plus: float
     minimum_logit: float | Tensor

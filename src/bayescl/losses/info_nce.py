@@ -46,7 +46,7 @@ def info_nce_loss(
 
 @dataclass(frozen=True)
 class InfoNCE(LogSumObjective):
-    r"""Represent InfoNCE for the engines.
+    r"""Objective of InfoNCE.
 
     With the sum :math:`S = \sum_i e^{s_i}` over an anchor's candidates, the numerator is
     :math:`e^{s^+}` and the denominator :math:`e^{s^+} + S`. The default

@@ -43,7 +43,7 @@ class SupervisedContrastiveLoss(InfoNCELoss):
         -\frac{1}{1 + |P|} \Big(\log p_+ + \sum_{j \in P} \log p_j\Big),
 
     with the softmax :math:`p` over the positive and all candidates. Items without a known label
-    (-1) are negatives of all other items, or get a share from a ``teacher``.
+    (-1) are negatives of all other items, or get target probability from a ``teacher``.
 
     Args:
         temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,

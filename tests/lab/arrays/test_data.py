@@ -68,7 +68,7 @@ def test_tables_with_gaps_are_refused_in_one_line(tmp_path, columns, message):
         ({"x": X[:3]}, "at least 4 items"),
         ({"y": X}, "lacks the array x"),
         ({"x": X, "labels": LABELS[:5]}, "labels must hold one value per item"),
-        ({"x": X, "labels": X[:, 0]}, "whole numbers or words"),
+        ({"x": X, "labels": X[:, 0]}, "integers or strings"),
         ({"x": X, "ids": np.zeros(60)}, "ids must differ"),
         ({"x": X, "labels": np.zeros(60, int)}, "probes need two classes"),
         ({"x": X, "labels": LABELS, "is_train": np.ones(60, bool)}, "leave items for both parts"),

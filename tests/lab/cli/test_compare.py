@@ -11,7 +11,7 @@ LINE = "compare images --seeds 1 --workers 1 --device cpu --batch_size 16 --widt
 
 @pytest.fixture
 def photographs(pictures) -> None:
-    """Sixty colored images of two classes with a test part."""
+    """Sixty colored images of two classes with a test split."""
     pictures("photographs/train", ("dark", "light"))
     pictures("photographs/test", ("dark", "light"), count=10)
 
@@ -77,7 +77,7 @@ def test_a_folder_of_images_is_tuned_and_compared_on_its_test_part(bayescl, phot
     options = "--losses info_nce,bayesian --stride 2 --augmentation simclr --max_train_images 30"
     outcome = bayescl(f"{LINE} --data photographs {options} --tune 2 --out comparison")
     assert "2 losses on photographs" in outcome.out
-    assert "Accuracy on the test part (20 images, 95 % intervals in parentheses)" in outcome.out
+    assert "Accuracy on the test split (20 images, 95 % intervals in parentheses)" in outcome.out
     assert "The best of 2 settings for every loss, by " in outcome.out
     result = json.loads(Path("comparison/result.json").read_text())
     assert result["sizes"] == {"train": 30, "test": 20}

@@ -80,8 +80,8 @@ def test_inspect_measures_what_embed_writes_and_each_says_which(bayescl, run):
         assert bayescl(f"embed run --of train --output {output} --out e.parquet").status == 0
         assert set(pl.read_parquet("e.parquet")["output"]) == {output}
         shown = bayescl("inspect e.parquet --out e.html").out
-        assert f"Measured on {output} of plain images" in shown
-        assert f"Measured on {output} of plain images" in Path("e.html").read_text()
+        assert f"Measured on {output} of unaugmented images" in shown
+        assert f"Measured on {output} of unaugmented images" in Path("e.html").read_text()
         figures.append(json.loads(Path("e.json").read_text())["neighborhood"])
     assert figures[0]["same_domain"] == pytest.approx(figures[1]["same_domain"], abs=0.005)
     assert figures[0]["effective_dim"] == pytest.approx(figures[1]["effective_dim"], rel=1e-3)
@@ -145,7 +145,7 @@ def test_unlabeled_images_of_an_archive_are_in_no_figure(bayescl):
     assert "the loss was given the labels of 21 of 69 images" in more.out
     assert result("more").sizes == {"train": 69, "test": 3}
     refused = bayescl(f"train images --data some.npz {QUICK} --labels-per-class 9 --out none")
-    assert "got 9: class 0 has 8, and 0 more in the test part" in refused.complaint
+    assert "got 9: class 0 has 8, and 0 more in the test split" in refused.complaint
 
 
 def test_few_folders_that_every_probe_tells_apart_get_a_line_of_caution(bayescl):

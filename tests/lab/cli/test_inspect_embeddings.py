@@ -72,7 +72,7 @@ NUISANCE = "InfoNCELoss(temperature=0.5)"
         (
             "queries documents labels",
             "",
-            f"{PAIRS}, called as loss.in_batch(queries, documents, labels=labels, teacher=docum",
+            f"{PAIRS}, called as loss.in_batch(queries, documents, labels=labels)",
         ),
     ],
 )
@@ -124,7 +124,7 @@ BAD = [
     ("folder.npy", "folder.npy is not a run folder"),
     ("other.npz", "second_view must have shape [240, 8], got [240, 5]"),
     ("good.npz --labels short", "labels must have shape [240], got [100]"),
-    ("good.npz --labels halves", "good.npz: labels must be whole numbers or words"),
+    ("good.npz --labels halves", "good.npz: labels must be integers or strings"),
     ("good.npz --out page.txt", "out must end in .html"),
     ("good.npz --out nowhere/page.html", "there is no folder nowhere"),
     ("good.npz --data photos", "data is only for run folders, got good.npz"),

@@ -160,7 +160,7 @@ HOSTILE = [
     ("train ranking --data gone.csv --min-rating 5", "gone.csv: no interactions are left"),
     (
         "train ranking --data a.csv --init run",
-        "pairs of the test part, so the evaluation would be biased",
+        "pairs of the test split, so the evaluation would be biased",
     ),
     ("recommend run --user 1234", "a.csv has no user 1234: name the items of a new user with"),
     ("recommend run --items 1234", "the run knows none of the items 1234"),

@@ -25,7 +25,7 @@ def test_a_table_of_ones_own_is_trained_on_judged_and_recommended_from(bayescl, 
     assert found == trained | remembered
 
     outcome = bayescl("evaluate run")
-    assert "after 20 of 20 epochs, test part" in outcome.out
+    assert "after 20 of 20 epochs, test split" in outcome.out
     assert all(text in outcome.out for text in rows)
     results = [Result.read_file(Path("run", f"{name}.json")) for name in ("result", "evaluation")]
     assert results[0].every.keys() == {"info_nce", "popularity", "ease"}

@@ -53,6 +53,6 @@ def cell(
         baselines={name: Row({one: Score.of([0.25]) for one in NAMES}) for name in BASELINES},
         encoder=encoder,
         sizes={**sizes, "judged": 940, "users_left_out": 3},
-        criterion="mean of ndcg@20 on the validation part",
+        criterion="mean of ndcg@20 on the validation split",
         origin=ORIGIN,
     )

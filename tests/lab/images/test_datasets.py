@@ -138,6 +138,6 @@ def test_words_for_unknown_are_counted_and_may_be_named(tmp_path):
     np.savez(tmp_path / "a.npz", images=IMAGES, labels=labels)
     parts = load_images(str(tmp_path / "a.npz"))
     assert parts.train.class_names == ("mild", "none")
-    assert "words that mean unknown: 'NA' (5), '?' (5) (--unknown to change)" in parts.remarks[0]
+    assert "strings that mean unknown: 'NA' (5), '?' (5) (--unknown to change)" in parts.remarks[0]
     chosen = load_images(str(tmp_path / "a.npz"), unknown=("none",))
     assert chosen.train.class_names == ("?", "NA", "mild")

@@ -128,9 +128,9 @@ def test_many_damaged_images_are_counted_and_too_many_are_refused(tmp_path):
     (remark,) = load_folder(tmp_path)[2]
     assert "7 of 14 files left out" in remark
     assert remark.count(".png") == 3
-    for file in files[:2]:  # of the test part
+    for file in files[:2]:  # of the test split
         file.write_bytes(b"nothing")
-    message = r"no file of the test part is readable: test/ant/000.png \(not an image\)"
+    message = r"no file of the test split is readable: test/ant/000.png \(not an image\)"
     with pytest.raises(ValueError, match=message):
         load_images(str(tmp_path))
 
@@ -140,8 +140,8 @@ def test_many_damaged_images_are_counted_and_too_many_are_refused(tmp_path):
     [
         ({"ant": 0}, "holds no images"),
         ({"ant": 1, ".": 1}, r"both in class folders \(ant, ...\) and beside them \(000.png"),
-        ({"train/ant": 1, "test/bee": 1}, "the training part has no images of bee"),
-        ({"train/ant": 1, "test": 1}, "no item of the test part has a label"),
+        ({"train/ant": 1, "test/bee": 1}, "the training split has no images of bee"),
+        ({"train/ant": 1, "test": 1}, "no item of the test split has a label"),
         ({"train/ant": 1}, "1 labeled image cannot be split into two parts"),
     ],
 )

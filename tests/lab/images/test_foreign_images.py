@@ -255,10 +255,10 @@ def _grays() -> Iterator[tuple[Any, ...]]:
 def _refused() -> Iterator[tuple[Any, ...]]:
     """Damaged files, and files that are not images."""
     jpeg, whole = saved(RGB, "JPEG"), saved(RGB, "PNG")
-    yield "cut.jpg", jpeg[: len(jpeg) // 2], "no file of the training part is readable"
-    yield "cut.png", whole[: len(whole) // 2], "no file of the training part is readable"
-    yield "cut.tif", saved(RGB, "TIFF")[:400], "no file of the training part is readable"
-    yield "cut.webp", saved(RGB, "WEBP")[:60], "no file of the training part is readable"
+    yield "cut.jpg", jpeg[: len(jpeg) // 2], "no file of the training split is readable"
+    yield "cut.png", whole[: len(whole) // 2], "no file of the training split is readable"
+    yield "cut.tif", saved(RGB, "TIFF")[:400], "no file of the training split is readable"
+    yield "cut.webp", saved(RGB, "WEBP")[:60], "no file of the training split is readable"
     yield "zeros.jpg", bytes(2000), "not an image"
     yield "empty.jpg", b"", "not an image"
     yield "page.jpg", b"<!DOCTYPE html><html>not found</html>", "not an image"

@@ -57,7 +57,8 @@ CLEAR, CLASSES = items()
 
 PLAIN, NUISANCE = "InfoNCELoss(temperature=0.2)", "InfoNCELoss(temperature=0.5)"
 SMALL = "InfoNCELoss(temperature=0.2, positive_share=0.2)"
-PAIRS = "InfoNCELoss(temperature=0.1, positive_share=0.8)"
+PAIRS = "InfoNCELoss(temperature=0.1)"
+LABELED_PAIRS = "InfoNCELoss(temperature=0.1, positive_share=0.8)"
 ALL = "SupervisedContrastiveLoss()"
 WITHOUT = "evaluation, use loss = "
 CALL = ", called as loss(view_1, view_2, "
@@ -69,7 +70,13 @@ SITUATIONS: dict[str, tuple[EmbeddingArrays, str | None, str, str]] = {
     # situation: embeddings, loss, arguments of each call, words of the reason
     "two views": (views(CLEAR), PLAIN, "teacher", "teacher: embeddings of the unaugmented"),
     "one view": (EmbeddingArrays(CLEAR), PLAIN, "teacher", "Without labels the number of false"),
-    "pairs": (views(CLEAR, are_pairs=True), PAIRS, "teacher", "positive_share: large, because"),
+    "pairs": (views(CLEAR, are_pairs=True), PAIRS, "", "Without labels the number of false"),
+    "pairs with labels": (
+        views(CLEAR, labels=some(CLASSES, 500), are_pairs=True),
+        LABELED_PAIRS,
+        "labels",
+        "positive_share: large, because",
+    ),
     "domains": (
         views(CLEAR, domains=CLASSES),
         NUISANCE,
@@ -99,7 +106,7 @@ SITUATIONS: dict[str, tuple[EmbeddingArrays, str | None, str, str]] = {
     "ids of documents": (
         views(CLEAR, groups=TWICE, are_pairs=True),
         PAIRS,
-        "groups teacher",
+        "groups",
         "100% of the documents occur more than once",
     ),
     "few labels": (views(CLEAR, labels=some(CLASSES, 99)), SMALL, "labels teacher", "99 of 1,000"),

@@ -61,7 +61,7 @@ def test_contradictions_and_empty_results_are_refused():
     rated = RawInteractions(frame((1, 1, 2.0), columns=("user", "item", "rating")), name="mine")
     for raw, options, message in (
         (plain, {"min_rating": 3}, "mine has no ratings, which min_rating and sum_ratings need"),
-        (given_test, {}, "training part has every pair of the test part"),
+        (given_test, {}, "training split contains every pair of the test split"),
         (rated, {"min_rating": 3}, "mine: no interactions are left"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -66,7 +66,7 @@ def test_where_capturing_fails_training_goes_on_eagerly(monkeypatch, caplog):
 
     monkeypatch.setattr(torch.cuda, "make_graphed_callables", failing)
     state, losses = trained(True, 0.5, half=False)
-    assert caplog.messages == ["training goes on without a graph: operation not permitted"]
+    assert caplog.messages == ["training continues without a CUDA graph: operation not permitted"]
     expected, expected_losses = trained(False, 0.5, half=False)
     assert losses == expected_losses
     torch.testing.assert_close(state, expected, atol=0, rtol=0)

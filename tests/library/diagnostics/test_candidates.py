@@ -95,7 +95,7 @@ def test_what_cannot_be_scored_is_refused(views):
         ((view_1, view_2, view_1), {"layout": "sampled"}),
         ((view_1, view_2), {"layout": "in_batch", "extra": view_1}),
     ):
-        with pytest.raises(ValueError, match="labels must be None if candidates are not items"):
+        with pytest.raises(ValueError, match="labels must be None if false_negative is given"):
             score_candidates(LOSSES[0], *embeddings, labels=labels, **options)
     plain = bayescl.ContrastiveLoss(bayescl.functional.info_nce_loss)
     scored = score_candidates(plain, view_1, view_2)

@@ -68,5 +68,5 @@ def test_a_loss_is_given_as_a_class(loss, got):
 
 
 def test_a_memory_bank_is_refused():
-    with pytest.raises(ValueError, match="memory_bank_size must be 0, got 16"):
+    with pytest.raises(ValueError, match=r"memory_bank_size must be 0 \(no memory bank\), got 16"):
         ours.NTXentLoss(memory_bank_size=16)

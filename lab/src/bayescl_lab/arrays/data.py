@@ -63,7 +63,7 @@ def load_arrays(
         domain_column: Column or array of domains. Default: found by its name.
         unknown: Words that mean an unknown label or domain.
         standardize: "domain" to standardize each feature within each domain, before anything else.
-        leave_out: Number of domains that are left out of training and form the evaluation part.
+        leave_out: Number of domains that are left out of training and form the evaluation split.
             Default: none, and 30 % of the labeled items of each class form it.
         fold: Number that determines which domains are left out.
         evaluate_on: Part to evaluate on, "test" or "validation".
@@ -96,7 +96,7 @@ def load_arrays(
         if is_test.any():
             raise ValueError(f"{data}: leave_out is not for files with an array is_train")
         is_test = left_out(store, leave_out, fold)
-        if evaluate_on == "validation":  # other domains, none of them in the test part
+        if evaluate_on == "validation":  # other domains, none of them in the test split
             store = store.subset(~is_test)
             is_test = left_out(store, leave_out, fold)
             evaluate_on = "test"

@@ -49,7 +49,7 @@ notes = Notes()
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console with the width of the terminal, or of tables in a file or pipe."""
+    """Return a console as wide as the terminal, or wide enough for tables in a file or pipe."""
     screen = Console(stderr=stderr, highlight=False)
     if not screen.is_terminal:
         screen.width = MINIMUM_WIDTH

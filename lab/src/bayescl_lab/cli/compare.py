@@ -53,7 +53,7 @@ class Trials:
 
     Attributes:
         seeds: Number of seeds. --seed is the first of them.
-        tune: Number of settings to try for each loss before the comparison, on a validation part
+        tune: Number of settings to try for each loss before the comparison, on a validation split
             held out of training: temperatures, then hyper-parameters and, with a teacher,
             positive_share.
     """

@@ -71,7 +71,7 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
 
     Args:
         run: Run folder.
-        data: Other data to evaluate on. Interactions of the training part are excluded. Default:
+        data: Other data to evaluate on. Interactions of the training split are excluded. Default:
             the data of the run.
         encoder: Name of your own encoder, my_module:build, if the run has one.
     """
@@ -124,7 +124,7 @@ def recommend(
 ) -> None:
     """Show the best new items for a user, or write lists for many users.
 
-    Lists exclude all items that the user has in the data. Users without items in the training part
+    Lists exclude all items that the user has in the data. Users without items in the training split
     get the most popular items, with "popularity" in the column source. Use --items for a user who
     is not in the data, or --newcomers for several. Only the run's folder is needed, not the data.
     Unknown items are skipped with a note.
@@ -147,7 +147,9 @@ def recommend(
     from bayescl_lab.runs.ranking.serving import Recommender
 
     if sum((all, newcomers is not None, user is not None, bool(items))) != 1:
-        raise ValueError("give one of --user ID, --items A,B,..., --newcomers FILE and --all")
+        raise ValueError(
+            "pass exactly one of --user ID, --items A,B,..., --newcomers FILE and --all"
+        )
     if (all or newcomers is not None) and out is None:
         raise ValueError("--all and --newcomers need --out, a file that ends in .csv or .parquet")
     if out is not None:

@@ -20,14 +20,14 @@ class OfFile:
     """Options for the inspection of a file of embeddings.
 
     Attributes:
-        labels: Name of the array of labels, numbers or words. Default: "labels", if there is such
+        labels: Name of the array of labels, numbers or strings. Default: "labels", if there is such
             an array.
         ids: Name of the array with an id for each row, such as a document. Rows with the same id
             are not candidates of each other. Default: "ids", if there is such an array.
         by: Name of the array with a possible nuisance, such as the batch, speaker or device of each
             item. Default: "domains", if there is such an array.
-        unknown: Comma-separated words that mean an unknown label, id or nuisance. Default: -1, nan,
-            NA, None, null and similar ones. Empty values always are.
+        unknown: Comma-separated strings that mean an unknown label, id or nuisance. Default: -1,
+            nan, NA, None, null and similar ones. Empty values always are.
         batch_size: Number of items in a batch. Default: 256.
         documents: File with the embeddings of the documents, if the first file holds queries.
         teacher: File with embeddings of the same items by another model, which orders the suspects.

@@ -171,7 +171,7 @@ def _print_run(result: Result, folder: Path) -> None:
     from bayescl_lab.report.tables import loss_title
 
     (name, row), *_ = result.rows.items()
-    print_result(f"{loss_title(name)} on {result.data}, {result.part} part", result)
+    print_result(f"{loss_title(name)} on {result.data}, {result.part} split", result)
     if row.seconds is not None:
         say(f"{row.seconds.mean:.2f} seconds per epoch")
     say(f"run folder: {folder}")

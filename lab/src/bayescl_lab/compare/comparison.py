@@ -40,7 +40,7 @@ def compared(
             f"got {shared.num_processes}"
         )
     if tune and shared.evaluate_on != "test":
-        raise ValueError("tune chooses on the validation part: evaluate_on must be test")
+        raise ValueError("tune chooses on the validation split: evaluate_on must be test")
     of_methods, first_values = {}, {}
     for name, values in methods.items():
         of_methods[name] = with_values(shared.with_method(name), values)

@@ -33,7 +33,7 @@ _CRITERIA = (("few_label_1", "few_label_5"), ("few_label_1",), ("knn",), ("ndcg@
 
 @dataclass(frozen=True)
 class Plan(Generic[Settings]):
-    """Methods to train over seeds, after choosing settings on the validation part.
+    """Methods to train over seeds, after choosing settings on the validation split.
 
     Attributes:
         methods: Settings by name. Their seed is replaced.
@@ -71,7 +71,7 @@ class Plan(Generic[Settings]):
         return replace(self, methods=kept, stages=stages)
 
     def adapted(self, settings: Settings, folder: Path) -> Settings:
-        """Return the settings for the test part, given the folder of the best tried run."""
+        """Return the settings for the test split, given the folder of the best tried run."""
         del folder
         return settings
 
@@ -263,7 +263,7 @@ def _trial(name: str, values: Values) -> str:
 
 def _criterion(scores: Values) -> str:
     """Return the criterion of tuning in words."""
-    return f"mean of {' and '.join(_chosen_by(scores))} on the validation part"
+    return f"mean of {' and '.join(_chosen_by(scores))} on the validation split"
 
 
 def _chosen_by(scores: Values) -> Sequence[str]:

@@ -1,6 +1,6 @@
-"""Tuning on a validation part, with the same number of settings for every loss.
+"""Tuning on a validation split, with the same number of settings for every loss.
 
-The validation part is held out of the training part. The test part is not used, and the seeds
+The validation split is held out of the training split. The test split is not used, and the seeds
 differ from the seeds of the comparison.
 """
 

@@ -44,8 +44,8 @@ def load_images(
             has ``images`` and optionally ``labels`` and ``domains``, one integer or word per image.
             For the layout of the images, see
             :func:`~bayescl_lab.items.store.store_from_arrays`; an array ``layout`` names it. A
-            boolean ``is_train`` is False for test images. Without a test part, 30 % of the labeled
-            images of each class become the test part.
+            boolean ``is_train`` is False for test images. Without a test split, 30 % of the labeled
+            images of each class become the test split.
         evaluate_on: Part to evaluate on, "test" or "validation".
         classes: Comma-separated names of classes. Labels are renumbered, and images without a label
             are left out. Default: all classes.
@@ -127,7 +127,7 @@ def _digits() -> tuple[ItemStore, ...]:
 def _npz(
     path: Path, unknown: Sequence[str]
 ) -> tuple[ItemStore, Bool[Tensor, " images"], list[str]]:
-    """Load arrays saved with ``numpy.savez``, a mask of the test part, and remarks."""
+    """Load arrays saved with ``numpy.savez``, a mask of the test split, and remarks."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     dimensions = {

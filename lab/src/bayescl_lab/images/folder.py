@@ -29,7 +29,7 @@ from bayescl_lab.items.store import ItemStore, labeled_store
 
 TRAIN_FOLDER = "train"
 TEST_FOLDERS = ("test", "val", "validation", "valid")
-"""Names of the test part. The first that exists is used."""
+"""Names of the test split. The first that exists is used."""
 
 UNLABELED_FOLDER = "unlabeled"  # folder of images of unknown class, beside class folders
 
@@ -71,7 +71,7 @@ def load_folder(
             the largest value of all images.
 
     Returns:
-        All images, a mask of the test part, and one line for each kind of skipped or changed image.
+        All images, a mask of the test split, and a line for each kind of skipped or changed image.
     """
     has_labels = table is not None and "label" in table.columns
     files, others = find_images(folder, flat=has_labels)
@@ -86,7 +86,7 @@ def load_folder(
         own = [file.name for file in files if file.is_test == is_test]
         if own and all(name in left_out for name in own):
             reason = f"{own[0]} ({left_out[own[0]]}), ..."
-            raise ValueError(f"{folder}: no file of the {part} part is readable: {reason}")
+            raise ValueError(f"{folder}: no file of the {part} split is readable: {reason}")
 
     names = [file.folder for file in kept]
     known = dict.fromkeys(("label", "domain"), [""] * len(kept))
@@ -132,7 +132,7 @@ def part_folders(folder: Path) -> list[Path]:
 
 
 def find_images(folder: Path, *, flat: bool = False) -> tuple[list[ImageFile], list[Path]]:
-    """Find the image files of a folder and of its test part, if it has one.
+    """Find the image files of a folder and of its test split, if it has one.
 
     The folder has one subfolder of images per class, or images without subfolders, or a folder
     ``train`` and optionally ``test`` (or ``val``) with this structure. A folder ``unlabeled``

@@ -136,7 +136,7 @@ def _cifar(folder: Path) -> RawImages:
 
 
 def _stl10(folder: Path) -> RawImages:
-    """Read STL-10. Unlabeled images belong to the training part."""
+    """Read STL-10. Unlabeled images belong to the training split."""
     parts = [datasets.STL10(folder.parent, part) for part in ("train", "unlabeled", "test")]
     labels = np.concatenate([part.labels for part in parts]).astype(np.int64)
     blocks, classes = [part.data for part in parts], parts[-1].classes
@@ -144,7 +144,7 @@ def _stl10(folder: Path) -> RawImages:
 
 
 def _tiny_imagenet(folder: Path) -> RawImages:
-    """Read Tiny ImageNet. Its validation part is the test part."""
+    """Read Tiny ImageNet. Its validation split is the test split."""
     classes = (folder / "wnids.txt").read_text(encoding="utf-8").split()
     files: list[Path] = []
     labels: list[int] = []

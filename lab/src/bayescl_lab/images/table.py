@@ -1,6 +1,6 @@
 """Labels and domains of images in a table beside them: CSV, TSV or Parquet.
 
-One column names files, and others may hold labels and domains, as numbers or words. Columns that
+One column names files, and others may hold labels and domains, as numbers or strings. Columns that
 are not given are found by their names, which are compared by letters and digits, ignoring case.
 """
 
@@ -140,7 +140,7 @@ def listed(names: Sequence[str]) -> str:
 def unknown_words(counts: Mapping[str, int]) -> list[str]:
     """Return a remark on words that were read as unknown."""
     shown = [f"{word!r} ({count})" for word, count in counts.items() if word]
-    words = f"words that mean unknown: {', '.join(shown)} (--unknown to change)"
+    words = f"strings that mean unknown: {', '.join(shown)} (--unknown to change)"
     return [words] if shown else []
 
 

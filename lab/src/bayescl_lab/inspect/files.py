@@ -114,7 +114,7 @@ def read_embeddings(
                 raise ValueError(f"{path}: {source} must hold one value per row")
             known[role] = arrays[source]
     if "output" in arrays:
-        known["measured"] = f"{arrays['output'][0]} of plain images"
+        known["measured"] = f"{arrays['output'][0]} of unaugmented images"
     if "domains" not in arrays:
         known["by"] = tuple(by)
     embeddings = _numbers(path, "embeddings", arrays["embeddings"])

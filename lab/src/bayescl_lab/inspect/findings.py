@@ -97,7 +97,7 @@ class Advice:
             "labels": self.uses_labels
             and self.diagnosis.labeled_items > 0
             and self.reason is not Reason.FEW_FALSE_NEGATIVES,
-            "teacher": are_many and not self.has_nuisance,
+            "teacher": are_many and not self.has_nuisance and not self.diagnosis.are_pairs,
         }
         return tuple(it for it in is_needed if is_needed[it] and self.loss is not None)
 
@@ -105,12 +105,7 @@ class Advice:
     def call(self) -> str:
         """Call of the loss as Python code."""
         are_pairs = self.diagnosis.are_pairs
-        values = {
-            "domains": "domains",
-            "groups": "ids",
-            "labels": "labels",
-            "teacher": "documents.detach()" if are_pairs else "plain",
-        }
+        values = {"domains": "domains", "groups": "ids", "labels": "labels", "teacher": "plain"}
         first = "loss.in_batch(queries, documents" if are_pairs else "loss(view_1, view_2"
         return ", ".join([first, *(f"{name}={values[name]}" for name in self.pass_on)]) + ")"
 
@@ -132,10 +127,14 @@ class Advice:
 
     @property
     def share(self) -> float:
-        """Recommended ``positive_share``: 0.2 if many false negatives are easy to find."""
+        """Recommended ``positive_share``: 0.2 if many false negatives are easy to find.
+
+        For pairs with labels it is 0.8, because smaller values make it harder to find the exact
+        document. Pairs without labels have no target.
+        """
         found = self.diagnosis
         if found.are_pairs:
-            return 0.8
+            return 0.8 if self.uses_labels and found.labeled_items else 0.5
         is_reliable = found.nearest_false is not None and found.nearest_false >= _RELIABLE
         has_rare = found.rarest is not None and found.rarest < _RARE
         is_small = is_reliable and not has_rare and (found.false_negatives or 0.0) >= _MANY

@@ -45,7 +45,7 @@ class Neighborhood:
     Attributes:
         variance: Variance of the unit vectors, in [0, 1]: 1 minus the squared length of their mean.
         effective_dim: Effective dimension, from 1 to the number of coordinates.
-        hub_share: Share of the most frequent 1 % of the items among all nearest neighbors.
+        hub_share: Fraction of all nearest neighbors that are among the 1 % most frequent ones.
         same_domain: Share of nearest neighbors in the item's domain; ``None`` without domains.
         by_chance: Share for random neighbors.
         knn: Accuracy of a vote of the 10 nearest labeled items; ``None`` without labels or domains.

@@ -90,7 +90,7 @@ def sentences(advice: Advice) -> list[str]:
     """Return the findings, explanations of the arguments, and the recommendation."""
     names = ("labels_wanted", "domains", "possible_domains", "hubs")
     findings = [text for name in names if (text := paragraph(name, advice))]
-    share = ["positive_share"] * ("teacher" in advice.pass_on and advice.share != 0.5)
+    share = ["positive_share"] * ("positive_share" in (advice.loss or ""))
     arguments = [paragraph("argument", advice, name) for name in (*advice.pass_on, *share)]
     return [*findings, *arguments, paragraph("recommendation", advice)]
 

@@ -51,7 +51,7 @@ class Parts:
 
 
 def mask_of_test(store: ItemStore, is_train: AnyArray | None) -> Bool[Tensor, " items"]:
-    """Return a mask of the test part, given the array ``is_train`` of a file, if it has one."""
+    """Return a mask of the test split, given the array ``is_train`` of a file, if it has one."""
     if is_train is None:
         return torch.zeros(len(store), dtype=torch.bool)
     if is_train.dtype != np.bool_ or len(is_train) != len(store):
@@ -69,7 +69,7 @@ def train_and_test(
 ) -> tuple[Sequence[ItemStore], tuple[str, ...]]:
     """Split items into training and test items, and describe them.
 
-    Without a test part, part of each class is split off; see :func:`split_labeled`. Without labels,
+    Without a test split, part of each class becomes one; see :func:`split_labeled`. Without labels,
     there is no second store.
     """
     remarks = [*remarks]
@@ -77,7 +77,7 @@ def train_and_test(
         only_tested = set(store.labels[is_test].tolist()) - set(store.labels[~is_test].tolist())
         if unknown := sorted(store.class_names[label] for label in only_tested - {UNLABELED}):
             listed = ", ".join(unknown[:5])
-            raise ValueError(f"{data}: the training part has no {store.noun} of {listed}")
+            raise ValueError(f"{data}: the training split has no {store.noun} of {listed}")
     train = store.subset(~is_test) if is_test.any() else store
     remarks += _about(data, store, train)
     if not store.class_names:
@@ -201,7 +201,7 @@ def split_labeled(store: ItemStore, keep: int = 0) -> tuple[ItemStore, ...]:
     labeled = (store.labels != UNLABELED).nonzero().squeeze(1)
     if len(labeled) == 0:
         raise ValueError(
-            f"{store.name}: the {store.noun} have no labels, which a validation part needs"
+            f"{store.name}: the {store.noun} have no labels, which a validation split needs"
         )
     labels = store.labels[labeled]
     train, evaluation = stratified_split(labels, share=TRAIN_SHARE, seed=SEED, least=keep)

@@ -124,7 +124,7 @@ class SimCLR(pl.LightningModule):
     def embed_views(
         self, views: Sequence[Views], plain: Items | None
     ) -> tuple[Float[Tensor, "batch dim"], ...]:
-        """Compute embeddings of each view and of plain items, if any, in separate calls."""
+        """Compute embeddings of each view and of unaugmented items, if any, in separate calls."""
         embedded = [self.projection_head(self.encode_views(view)) for view in views]
         if plain is not None:
             # After the views: autocast keeps the weights that they converted, with gradients.

@@ -1,12 +1,12 @@
 """Contrastive recommenders: interactions, encoders, candidates, baselines and full rankings.
 
-Import from its modules. Importing this package does not import them, so
-reading a data set does not load the training loop.
+Import the modules directly: the package itself imports none of them, so reading a data set does
+not load the training loop.
 
 =============================  ==============================================================
-``data``, ``datasets``         options for reading; training and evaluation part
+``data``, ``datasets``         options for reading; training and evaluation split
 ``readers``                    tables and fixed formats, with error messages for damaged files
-``filters``, ``splits``        minimum rating, numbers of ids; training and test part
+``filters``, ``splits``        minimum rating, numbers of ids; training and test split
 ``interactions``               pairs of users and items as a sparse matrix, with original ids
 ``catalog``                    sources of public data sets, download and verification
 ``encoders``                   matrix factorization and LightGCN

@@ -68,7 +68,7 @@ PUBLISHED = {row["name"]: _published(row) for row in _ROWS}
 
 
 def known_folder(name: str) -> Path | None:
-    """Return ``<data folder>/<name>``, or its subfolder of that name, if it has the files."""
+    """Return ``<data>/<name>`` or ``<data>/<name>/<name>``, the first that has the files."""
     for patterns in (PUBLISHED[name].patterns, SPLIT):
         for folder in (data_folder() / name, data_folder() / name / name):
             if _has_files(folder, patterns):

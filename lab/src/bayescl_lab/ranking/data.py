@@ -56,10 +56,10 @@ class RankingData(TableOptions):
     Attributes:
         data: Name of a data set (see "bayescl data list"), or the path of a table (CSV, TSV or
             Parquet; text also as .gz), or of a folder with LightGCN's train.txt and test.txt.
-        split: How the test part is chosen: per-user (a random fifth of each user's interactions),
+        split: How the test split is chosen: per-user (a random fifth of each user's interactions),
             last (each user's latest interaction), time (the latest fifth of all interactions),
             given, or none, which trains on all interactions without evaluation.
-            Default: given if the files have a test part, else per-user.
+            Default: given if the files have a test split, else per-user.
         split_seed: Seed of random splits.
         rating_column: Column of ratings in a table. Default: guessed if ratings are used.
         timestamp_column: Column of times in a table. Default: guessed if times are used.
@@ -68,7 +68,7 @@ class RankingData(TableOptions):
             quantities with negative returns. Pairs with a sum of at most 0 are left out.
         date_format: Order of day and month in a table's times, dmy or mdy, or a pattern such as "%d
             %b %Y". Default: detected from the values.
-        test_data: Second table, with the test part.
+        test_data: Second table, with the test split.
 
     Raises:
         ValueError: if a value has the wrong type.
@@ -98,7 +98,7 @@ class RankingData(TableOptions):
         return names
 
     def refuse(self, data: str) -> None:
-        """Raise ``ValueError`` if an option of tables is given for data of a fixed format."""
+        """Raise ``ValueError`` if an option for tables is given with a data set of fixed format."""
         if wrong := [name for name in _OF_TABLES if getattr(self, name) not in (None, False)]:
             raise ValueError(f"{data} has a fixed format: {wrong[0]} is for tables")
 

@@ -23,9 +23,9 @@ _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.1
 def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -> RankingParts:
     r"""Load a data set as training and evaluation interactions.
 
-    Use ``evaluate_on="validation"`` to choose settings. The evaluation part is then a tenth of the
-    training part, held out of training. It is split off like the test part, or per user if the test
-    part was given. The test part is not used.
+    Use ``evaluate_on="validation"`` to choose settings. The evaluation split is then a tenth of the
+    training split, held out of training. It is drawn like the test split, or per user if the test
+    split was given. The test split is not used.
 
     Args:
         data: Known name (one of :data:`~bayescl_lab.ranking.catalog.PUBLISHED`), or the path of a
@@ -36,9 +36,9 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
             splits, see :func:`~bayescl_lab.ranking.splits.split_interactions`.
 
     Returns:
-        Training and evaluation part, with a report of skipped and merged data. Users and items have
-        the same rows and columns in all parts. Evaluation pairs with users or items unknown to
-        training are kept and reported, because published scores include them.
+        Training and evaluation split, with a report of skipped and merged data. Users and items
+        have the same rows and columns in all splits. Evaluation pairs with users or items unknown
+        to training are kept and reported, because published scores include them.
 
     Raises:
         ValueError: if the name is unknown, a file is missing or damaged (naming its line), or
@@ -59,14 +59,14 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
     raw = read_interactions(settings)
     given = raw.test is not None
     if given and split not in (None, "given", "none"):
-        raise ValueError(f"{data} comes with a test part: split must be 'given', got {split!r}")
+        raise ValueError(f"{data} comes with a test split: split must be 'given', got {split!r}")
     if split == "given" and not given:
-        raise ValueError(f"{data} comes without a test part: split cannot be 'given'")
+        raise ValueError(f"{data} comes without a test split: split cannot be 'given'")
     ratings: Config = {"min_rating": settings.min_rating, "sum_ratings": settings.sum_ratings}
     train, test, report = numbered_interactions(raw, **ratings)
     if split == "none":
         if evaluate_on != "test":
-            raise ValueError("split 'none' leaves no validation part: evaluate on 'test'")
+            raise ValueError("split 'none' leaves no validation split: evaluate on 'test'")
         everything = train if test is None else train.joined(test)
         return RankingParts(everything, everything.subset(slice(0)), evaluate_on, report)
     kind, seed = "per-user" if given or split is None else split, settings.split_seed

@@ -77,8 +77,8 @@ class Encoder(nn.Module, ABC):
 
         Args:
             propagate: Number of layers of :func:`.propagated`.
-            item_norm_exponent: Exponent of the length of the item embedding, which cosines are
-                multiplied by. Items with many pairs have longer embeddings, so larger exponents
+            item_norm_exponent: Scores are the cosine times the item embedding's length to this
+                power. Items with many pairs have longer embeddings, so larger exponents
                 favor popular items.
         """
         users, items = self.users_and_items()

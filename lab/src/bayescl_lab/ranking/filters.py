@@ -24,11 +24,11 @@ def numbered_interactions(
     First, the ratings of each pair are added up if ``sum_ratings`` is set. Then ratings below the
     minimum are left out; without a minimum, sums of at most 0 are left out. Then repeated pairs are
     merged at their earliest time. Ids are sorted, as numbers if all are numbers. If the files have
-    a test part, both parts have rows and columns for all ids. Test pairs that are also in training
-    are left out.
+    a test split, both splits have rows and columns for all ids. Test pairs that are also in
+    training are left out.
 
     Returns:
-        All interactions or their training part; the given test part or ``None``; and a report of
+        All interactions or their training split; the given test split or ``None``; and a report of
         skipped and merged data, as phrase and count.
 
     Raises:
@@ -78,7 +78,9 @@ def numbered_interactions(
         known = train.contains(*given[0].pairs())  # a full ranking leaves out what training has
         counts["test pairs known from training left out"] = int(known.sum())
         if known.all():
-            raise ValueError(f"{raw.name}: the training part has every pair of the test part")
+            raise ValueError(
+                f"{raw.name}: the training split contains every pair of the test split"
+            )
         test = given[0].subset(~known)
     left_out = {phrase: count for phrase, count in counts.items() if count}
     return train, test, {**raw.report, **left_out}

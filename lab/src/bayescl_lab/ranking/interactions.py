@@ -153,10 +153,10 @@ class RankingParts:
     Attributes:
         train: Training interactions, which full rankings exclude.
         evaluation: Relevant interactions of full rankings.
-        evaluated_on: Name of the evaluation part, "test" or "validation".
+        evaluated_on: Name of the evaluation split, "test" or "validation".
         reading: Counts of skipped and merged data by phrase, such as ``{"duplicate pairs merged":
             3}``. Empty if there are none.
-        unseen: Test part if ``evaluation`` is the validation part, else ``None``.
+        unseen: Test split if ``evaluation`` is the validation split, else ``None``.
     """
 
     train: Interactions

@@ -61,7 +61,7 @@ def evaluate_ranking(
     The lists are made as in serving; see :class:`~bayescl_lab.ranking.scorers.ServedScorer`.
 
     Args:
-        scorer: Model to evaluate, trained on the training part.
+        scorer: Model to evaluate, trained on the training split.
         parts: Interactions to exclude from lists, and relevant interactions.
         ks: Lengths of lists.
 

@@ -50,8 +50,8 @@ def propagated(
 
     The formula of :class:`~bayescl_lab.ranking.encoders.LightGCN` is applied once, after training.
     On sparse data, this gives much of the gain of propagation in every step, without its cost. On
-    dense data, it lowers the scores. The embeddings of items with many users become longer, which
-    the exponent of the item norm uses.
+    dense data, it lowers the scores. Popular items get longer embeddings, which
+    ``item_norm_exponent`` uses.
 
     Args:
         train: Interactions of the graph.

@@ -20,7 +20,7 @@ from bayescl_lab.ranking.interactions import Interactions
 def split_interactions(
     interactions: Interactions, kind: str, *, share: float, seed: int, draw: int = 0
 ) -> tuple[Interactions, Interactions]:
-    """Split interactions into a training part and a held-out part.
+    """Split interactions into a training split and a held-out split.
 
     =============  ============================================================================
     ``per-user``   at random from each user, ``share`` of the user's interactions rounded to
@@ -40,7 +40,7 @@ def split_interactions(
         draw: Number of the draw. Draws of one seed are independent.
 
     Returns:
-        The training part and the held-out part; every interaction is in exactly one.
+        The training split and the held-out split; every interaction is in exactly one.
 
     Raises:
         ValueError: if the kind is unknown, the share is out of range, times are needed but missing,

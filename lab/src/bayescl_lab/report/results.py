@@ -137,9 +137,11 @@ def about(result: Result) -> str:
     if images is not None and images < FEW_IMAGES:
         count = f" ({images} images, 95 % intervals in parentheses)"
     if is_run(result):
-        return f"**Accuracy on the {result.part} part{count}, in percent,** ± over draws of labels."
+        return (
+            f"**Accuracy on the {result.part} split{count}, in percent,** ± over draws of labels."
+        )
     return (
-        f"**Accuracy on the {result.part} part{count}, in percent,** mean ± {SPREAD}; and the "
+        f"**Accuracy on the {result.part} split{count}, in percent,** mean ± {SPREAD}; and the "
         "share of the oracle's gap closed, (loss - InfoNCE) / (oracle - InfoNCE) of the means."
     )
 

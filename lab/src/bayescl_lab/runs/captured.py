@@ -67,7 +67,9 @@ class CapturedStep:
                 )
         except Exception as error:  # training can continue without a graph after any error
             reason = str(error).partition("\n")[0]
-            logging.getLogger(__name__).warning("training goes on without a graph: %s", reason)
+            logging.getLogger(__name__).warning(
+                "training continues without a CUDA graph: %s", reason
+            )
             if stream is not None:  # a failed capture leaves its own stream behind
                 torch.cuda.set_stream(stream)
         finally:

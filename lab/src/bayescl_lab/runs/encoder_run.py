@@ -189,7 +189,7 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         check_choice("part", name, ("train", "evaluation"))
         store = self.parts.train if name == "train" else self.parts.evaluation
         if store is None:
-            raise ValueError(f"{self.data} has no evaluation part, only train")
+            raise ValueError(f"{self.data} has no evaluation split, only train")
         return store
 
     @classmethod
@@ -319,7 +319,7 @@ def _known_labels(parts: Parts, settings: EncoderSettings) -> dict[str, Int[Tens
             raise ValueError(
                 "labels_per_class must be at most the number of labeled training items of each "
                 f"class, got {per_class}: class {name} has {counts[0]}, and {counts[1]} more in "
-                f"the {settings.evaluate_on} part"
+                f"the {settings.evaluate_on} split"
             )
     (rows,) = few_label_draws(
         train.labels,

@@ -211,7 +211,7 @@ class LossSettings:
         return "ranks" in inspect.signature(self.loss_class).parameters
 
     def resolved(self) -> dict[str, Number]:
-        """Return all hyper-parameters with defaults."""
+        """Return all hyper-parameters, with defaults where no value is given."""
         types, default = LOSSES[self.loss].hyperparameters, self.loss_class()
         given = {name: types[name](value) for name, value in self.hyperparameters.items()}
         values = {**self.defaults, **given}

@@ -96,7 +96,7 @@ def _stored_as(name: str, **options: Any) -> Any:
 
 @dataclass(frozen=True)
 class Trial:
-    """Values that tuning tried, and their score on the validation part."""
+    """Values that tuning tried, and their score on the validation split."""
 
     values: Values
     score: Score
@@ -299,5 +299,5 @@ def is_percent(measure: str) -> bool:
 
 
 def needs_labels(method: str) -> bool:
-    """Return whether a method is an oracle."""
+    """Return whether a method trains with all labels."""
     return method in LOSSES and LOSSES[method].needs_labels

@@ -106,7 +106,9 @@ def test_what_training_did_not_see_is_left_out_everywhere(shop, tmp_path):
 def test_lists_of_everybody_are_made_only_when_asked_for(shop):
     run = Recommender(shop / "run")
     for arguments in ({}, {"user_id": None}, {"user_id": "u1", "all_users": True}):
-        with pytest.raises(ValueError, match=r"give one of user_id, items .* and all_users"):
+        with pytest.raises(
+            ValueError, match=r"pass exactly one of user_id, items .* and all_users"
+        ):
             run.recommend(**arguments)
     assert run.recommend([], k=2).height == 0
     assert run.recommend(all_users=True, k=1)["user"].n_unique() > 30

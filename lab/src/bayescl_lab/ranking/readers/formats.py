@@ -31,7 +31,7 @@ Reader = Callable[[Path, str], RawInteractions]
 
 
 def read_lightgcn(folder: Path, name: str) -> RawInteractions:
-    """Read the training and test part of a folder."""
+    """Read the training and test split of a folder."""
     train, alone = _read_lists(folder / "train.txt")
     test, more = _read_lists(folder / "test.txt")
     report = {"lines with a user but no item": alone + more} if alone + more else {}

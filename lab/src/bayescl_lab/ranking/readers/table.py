@@ -47,7 +47,7 @@ class RawInteractions:
 def read_tables(
     train: Path, test: Path | None, options: RankingData, *, name: str
 ) -> RawInteractions:
-    """Read a table, and optionally a second table as its test part.
+    """Read a table, and optionally a second table as its test split.
 
     Raises:
         ValueError: if a column is missing or a value is invalid; the message names the file and the

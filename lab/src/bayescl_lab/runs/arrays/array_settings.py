@@ -22,17 +22,17 @@ class ArrayOptions(EncoderOptions):
         data: File of items: .npz with an array "x" and optionally "labels", "domains", "is_train"
             and "ids"; .npy; CSV, TSV or Parquet with numeric columns as features; or .h5ad. "x"
             has shape [items, features] for rows or [items, channels, length] for signals.
-        label_column: Column or array of labels: numbers or words, empty if unknown. Default: found
-            by its name (label, class, target, ...), if there is one.
+        label_column: Column or array of labels: numbers or strings, empty if unknown. Default:
+            found by its name (label, class, target, ...), if there is one.
         domain_column: Column or array of domains, such as batches, devices or subjects. Default:
             found by its name (domain, batch, plate, subject, ...), if there is one.
-        unknown: Comma-separated words that mean an unknown label or domain. Default: -1, nan, NA,
+        unknown: Comma-separated strings that mean an unknown label or domain. Default: -1, nan, NA,
             None, null and similar ones. Empty values always are.
         standardize: Items over which features or channels are standardized: the training items
             (train), or first the items of each domain (domain).
         leave_out: Number of domains to leave out of training and to evaluate on. The seed
             determines which: consecutive seeds leave out different domains, until each domain has
-            been left out once. Default: none; 30 % of the items of each class are the test part.
+            been left out once. Default: none; 30 % of the items of each class are the test split.
         encoder: mlp for rows, conv1d for signals, auto for the one that fits, or your own,
             my_module:build, where build() returns it.
         width: Width of the encoder's first layer. Default: 256 for mlp, 32 for conv1d.

@@ -26,11 +26,11 @@ class ImageOptions(EncoderOptions):
         table: CSV, TSV or Parquet file with labels or domains of the images of a folder.
         file_column: Column of files in the table. Default: found by its name (file, path, image,
             ...).
-        label_column: Column of labels in the table: numbers or words, empty if unknown. Default:
+        label_column: Column of labels in the table: numbers or strings, empty if unknown. Default:
             found by its name (label, class, ...), if there is one.
         domain_column: Column of domains in the table. Default: found by its name (domain, batch,
             device, ...), if there is one.
-        unknown: Comma-separated words that mean an unknown label or domain, in a table or an .npz
+        unknown: Comma-separated strings that mean an unknown label or domain, in a table or an .npz
             file. Default: -1, nan, NA, None, null and similar ones. Empty values always are.
         folders: Meaning of the folders of images: classes or domains.
         value_range: LOW,HIGH, the values of 16-bit gray images that become black and white.
@@ -50,7 +50,7 @@ class ImageOptions(EncoderOptions):
         view_size: Side in pixels of the simclr recipe's views. Default: the size of the images.
         precision: float32, or bfloat16 by autocast.
         channels_last: Use PyTorch's channels-last memory format.
-        captured: Launch views and network as one CUDA graph, for the simclr recipe on one GPU.
+        captured: Record augmentation and training step as one CUDA graph (simclr recipe, one GPU).
         linear_protocol: Training of the linear probe: on cached features (fast), or on views of all
             training images (augmented).
 

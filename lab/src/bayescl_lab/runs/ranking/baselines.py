@@ -64,10 +64,10 @@ def ranking_result(
         scorer: Model to evaluate.
         parts: Interactions to evaluate on.
         settings: Settings of the run.
-        part: Name of the evaluated part. Default: the part of the data.
+        part: Name of the evaluated split in the result. Default: the evaluation split of ``parts``.
         baselines: Whether to evaluate popularity and EASE too. EASE is skipped with a remark if
             there are too many items.
-        epochs: Number of epochs of the row of the method.
+        epochs: Number of trained epochs, shown in the method's row.
     """
     train, part = parts.train, part or parts.evaluated_on
     evaluation = evaluate_ranking(scorer, parts)

@@ -104,7 +104,7 @@ class RankingRun(TrainedRun[RankingSettings]):
             raise ValueError(
                 f"init: the run in {path} was trained on {seen:,} of the "
                 f"{self.parts.evaluation.num_interactions:,} pairs of the "
-                f"{self.parts.evaluated_on} part, so the evaluation would be biased: pass "
+                f"{self.parts.evaluated_on} split, so the evaluation would be biased: pass "
                 "--split none, and evaluate the earlier run on new data with "
                 f"`bayescl evaluate {path} --data FILE`"
             )

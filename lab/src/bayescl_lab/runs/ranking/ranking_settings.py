@@ -37,8 +37,8 @@ class RankingOptions(TrainedSettings):
         layers: Number of propagation steps on the graph of users and items (lightgcn).
         propagate: Number of layers in which ranking averages embeddings over neighbors in the
             graph. Training does not depend on it. 1 helps on sparse data.
-        item_norm_exponent: Exponent of the length of the item embedding, which ranking multiplies
-            cosines by. Larger values favor popular items. Training does not depend on it.
+        item_norm_exponent: Ranking multiplies cosines by the item embedding's length to this
+            power. Larger values favor popular items. Training does not depend on it.
         candidates: Number of items drawn per batch and shared by its users, at most all items. A
             user's known items do not count.
         batch_size: Number of users per step, with all their pairs, over all devices. Default: a

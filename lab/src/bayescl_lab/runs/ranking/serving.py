@@ -94,7 +94,9 @@ class Recommender:
                 is below 1.
         """
         if (user_id is not None) + (items is not None) + all_users != 1:
-            raise ValueError("give one of user_id, items (of a user not in the data) and all_users")
+            raise ValueError(
+                "pass exactly one of user_id, items (of a new user) and all_users=True"
+            )
         if items is not None and len(_listed(items)) == 0:
             raise ValueError("items must name at least one item, got none")
         k = min(checked("k", k, Count), self.trained_on.num_items)
@@ -149,7 +151,7 @@ class Recommender:
         return pl.DataFrame({"id": ids, "embedding": matrix.numpy()[rows]})
 
     def trained_rows(self, of: str) -> NDArray[np.bool_]:
-        """Return True for "users" or "items" with interactions in training."""
+        """Return a mask over "users" or "items": True for those with interactions in training."""
         counts: AnyArray = self.trained_on.matrix.sum(axis=1 if of == "users" else 0)
         return np.asarray(counts > 0)
 
