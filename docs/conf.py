@@ -27,7 +27,6 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
-    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/GALLERY_HEADER.rst"]
@@ -98,7 +97,8 @@ def _display_math(writer: Any, node: nodes.math_block) -> None:
 _SHAPE = re.compile(r"""\b(Float|Int|Bool)\[Tensor, (['"]) ?([^'"]*)\2\]""")
 
 
-# Pages that lie outside docs/ and have another name on the site.
+# Links to pages and examples outside docs/, and where they are on the site.
+_EXAMPLE = re.compile(r"\]\((?:\.\./)+examples/gallery/(\w+)\.py\)")
 _ELSEWHERE = {
     "(../README.md": "(index.md",
     "(../benchmarks/README.md": "(benchmarks.md",
@@ -112,6 +112,7 @@ def _pages_elsewhere(app: Sphinx, docname: str, source: list[str]) -> None:
     del app, docname
     for link, page in _ELSEWHERE.items():
         source[0] = source[0].replace(link, page)
+    source[0] = _EXAMPLE.sub(r"](/gallery/\1.rst)", source[0])
 
 
 def _readable_shapes(

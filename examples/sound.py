@@ -7,7 +7,7 @@ download https://github.com/Jakobovski/free-spoken-digit-dataset/archive/refs/ta
 as ``spoken-digits.tar.gz`` into the folder ``$BAYESCL_DATA``, or into ``data`` if that is not set.
 Training takes about two minutes.
 
-Pass ``--pitch 0`` for views that keep the pitch, by which speakers differ.
+With ``--pitch 0``, views keep the pitch, which differs between speakers.
 """
 
 import argparse

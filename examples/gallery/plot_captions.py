@@ -2,8 +2,8 @@
 Captions with duplicates
 ========================
 
-Web data repeats captions. Two images with the same caption are not negatives of each other, and the
-loss should know: one number per caption is all it needs.
+In web data, captions repeat. Two images with the same caption are not negatives of each other. To
+exclude them, pass one number per caption to the loss.
 """
 
 # %%
@@ -36,7 +36,7 @@ texts = torch.tensor([[float(word in text.split()) for word in words] for text i
 # %%
 # Training in both directions
 # ---------------------------
-# As in CLIP, images look for captions and captions for images, and the temperature is learned.
+# As in CLIP, both images and captions are anchors, and the temperature is learned.
 
 
 def trained(groups: torch.Tensor | None) -> list[float]:

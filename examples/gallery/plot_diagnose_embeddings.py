@@ -2,14 +2,14 @@
 Diagnosing embeddings
 =====================
 
-Do you have false negatives, and which loss would find them? All it takes is embeddings; a second
-view of the items and their labels tell more.
+This example counts false negatives in embeddings and compares how losses weight them. It uses
+embeddings of two views and labels.
 """
 
 # %%
 # Embeddings
 # ----------
-# Any embeddings will do. Ours are the leading principal components of noisy digits.
+# Use any embeddings. These are the leading principal components of noisy digits.
 
 import torch
 from sklearn.datasets import load_digits
@@ -40,10 +40,10 @@ print(f"of them false negatives:       {diagnosis.false_negatives:.1f}")
 print(f"among the most similar 4 %:    {diagnosis.nearest_false:.0%}")
 
 # %%
-# How would each loss weight them?
-# --------------------------------
-# The repulsion of a candidate is its weight times the exponential of its logit. The table has the
-# share of it that pushes false negatives away.
+# How does each loss weight them?
+# -------------------------------
+# The repulsion of a candidate is its weight times the exponential of its logit. The table shows the
+# fraction of the repulsion that falls on false negatives.
 
 print("loss             weight of false   of true   repulsion on false")
 losses = {
@@ -59,10 +59,9 @@ for name, loss in losses.items():
     print(f"{name:15}  {false:15.2f}   {true:7.2f}   {found.false_share:18.1%}")
 
 # %%
-# By similarity
-# -------------
-# The further the false negatives lie to the right of the true ones, the better similarity finds
-# them.
+# Similarity of the candidates
+# ----------------------------
+# If false negatives are more similar than true negatives, similarity can find them.
 
 figure = similarity_figure(diagnosis)
 

@@ -1,17 +1,17 @@
 """
-My data come from several batches
-=================================
+Batch effects
+=============
 
-Every digit here carries a mark in one of six places, as scans from six scanners might. Both views
-of an image keep its mark, so InfoNCE learns to tell marks apart: that is the easiest way to tell an
-image from most others. With ``domains=`` only images with the anchor's own mark are its candidates.
-Marks then no longer help, and the digits come out.
+Each digit has a mark in one of six places, as images from six scanners could have. Both views of an
+image show its mark, so InfoNCE learns to separate marks. With ``domains=``, an anchor is compared
+only with images that have the same mark. Separating marks then no longer lowers the loss, and the
+encoder learns digits.
 """
 
 # %%
 # Data
 # ----
-# The mark is the domain: known for every image, and not wanted in the embedding.
+# The mark is the domain. It is known for every image, and the embedding should not depend on it.
 
 import math
 import os
@@ -57,9 +57,9 @@ def view(rows: torch.Tensor) -> torch.Tensor:
 # %%
 # Training
 # --------
-# The same loss twice; one call gets the domains. One image in six has the anchor's mark, so about
-# 85 candidates are left of 510. If yours are fewer than 16, the loss warns once, and
-# :class:`~bayescl.samplers.DomainBatchSampler` draws batches of few domains.
+# Two encoders are trained with the same loss, one of them with domains. One image in six has the
+# anchor's mark, so each anchor has about 85 instead of 510 candidates. With fewer than 16, use
+# :class:`~bayescl.samplers.DomainBatchSampler`, which draws batches of few domains.
 
 
 def block(inputs: int, outputs: int, stride: int) -> nn.Sequential:
@@ -92,9 +92,9 @@ def features(is_told: bool) -> torch.Tensor:
 
 
 # %%
-# What the neighbors share
-# -------------------------
-# Each test image takes the digit, or the mark, of most of its 20 nearest training images.
+# Nearest neighbors
+# -----------------
+# The digit or mark of each test image is predicted by a vote of its 20 nearest training images.
 
 
 def knn(rows: torch.Tensor, truth: torch.Tensor) -> float:
@@ -121,6 +121,5 @@ figure.tight_layout()
 plt.show()
 
 # %%
-# Above, the test images are colored by mark, below by digit. Without domains the clusters are
-# marks, and each holds digits of all kinds. With domains the clusters are digits, and each holds
-# all marks.
+# The test images are colored by mark (top) and by digit (bottom). Without domains, each cluster has
+# one mark and all digits. With domains, each cluster has one digit and all marks.

@@ -1,15 +1,15 @@
 """
-False negatives in one picture
-==============================
+False negatives in a batch
+==========================
 
-In a batch of 256 handwritten digits about one candidate in ten shows the anchor's own digit.
-Contrastive training pushes it away like any other.
+In a batch of 256 handwritten digits, about one candidate in ten shows the anchor's digit. A
+contrastive loss pushes it away like all other candidates.
 """
 
 # %%
 # The batch
 # ---------
-# We take scikit-learn's digits. The similarities are cosines of the centered pixels, before any
+# The images are scikit-learn's digits. The similarities are cosines of the centered pixels, without
 # training.
 
 import matplotlib.pyplot as plt
@@ -25,10 +25,10 @@ batch = torch.randperm(len(pixels), generator=generator)[:256]
 embeddings = torch.nn.functional.normalize(pixels[batch] - pixels.mean(0), dim=1)
 
 # %%
-# Five anchors and what repels them most
-# --------------------------------------
-# Each row starts with an anchor. Its eight most similar candidates follow; those have the largest
-# say in the gradient of InfoNCE. Red frames mark candidates of the anchor's own digit.
+# Five anchors and their most similar candidates
+# ----------------------------------------------
+# Each row shows an anchor and its eight most similar candidates, which have the largest weights in
+# the gradient of InfoNCE. Red frames mark candidates with the anchor's digit.
 
 similarity = embeddings @ embeddings.T
 similarity.fill_diagonal_(-torch.inf)

@@ -1,15 +1,15 @@
 """
-A loss of your own
-==================
+Your own loss
+=============
 
-A weighting of your own is either a function of logits or a small frozen class. The function is
-quickest to write. The class runs on every engine and never needs the whole matrix of logits.
+Your own loss can be a function of logits or a small frozen class. A function is shorter. A class
+works with every engine, and never needs the whole matrix of logits.
 """
 
 # %%
 # As a function
 # -------------
-# Decoupled contrastive learning leaves the positive out of the denominator.
+# In decoupled contrastive learning, the positive is not in the denominator.
 
 from dataclasses import dataclass
 
@@ -33,10 +33,10 @@ as_function = bayescl.ContrastiveLoss(decoupled, temperature=0.2)
 print(as_function(view_1, view_2))
 
 # %%
-# As data
-# -------
-# An objective that is data names the sums of exponentials that it needs and how it uses them. Here
-# it is one sum, of the logits themselves.
+# As a class
+# ----------
+# A class declares the sums of exponentials that it needs, and computes the loss from them. Here, it
+# needs one sum, of the exponentials of the logits.
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ print(as_data(view_1, view_2))
 # %%
 # Weights by rank
 # ---------------
-# A class may also weight candidates by their rank. This one drops the most similar tenth.
+# A class can also weight candidates by their rank. This one excludes the most similar tenth.
 
 
 @dataclass(frozen=True)

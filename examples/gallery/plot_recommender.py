@@ -2,13 +2,13 @@
 A recommender from a CSV file
 =============================
 
-From a table of users and items to ten recommendations: read, split, train, rank.
+This example reads a table of users and items, trains a recommender, and lists ten recommendations.
 """
 
 # %%
 # A table
 # -------
-# Your own file goes here. We draw one: 120 users, 60 items and four tastes.
+# Use your own file here. This one has 120 random users, 60 items and four groups of tastes.
 
 import os
 import tempfile
@@ -38,11 +38,11 @@ table.write_text("\n".join(lines))
 # %%
 # Training
 # --------
-# One in five of each user's items is held out. The command line does the same with
+# A fifth of each user's items is held out. The command does the same:
 # ``bayescl train ranking --data purchases.csv --user-column customer --item-column product``.
 
 settings = RankingSettings(
-    loss=RankingLossSettings("bayesian"),
+    loss=RankingLossSettings("info_nce"),
     data=RankingData(str(table), user_column="customer", item_column="product"),
     epochs=epochs,
     batch_size=32,
@@ -56,7 +56,7 @@ for name in ("recall@10", "ndcg@10", "precision@10"):
 # %%
 # Recommendations
 # ---------------
-# The list leaves out what the customer has bought already.
+# The list excludes the products that the customer has bought.
 
 recommender = Recommender(folder / "run")
 best = recommender.recommend("customer 7", k=10)

@@ -2,15 +2,15 @@
 A teacher on digits
 ===================
 
-One small encoder, the same views and steps, with and without a teacher. The teacher is the network
-itself, applied without gradient to the unaugmented images. This is a demonstration with one seed.
-The measured comparison is on the page :doc:`Evidence </evidence>`.
+This example trains a small encoder with and without a teacher. The teacher is the network itself,
+applied without gradient to the unaugmented images. The results are for one seed. For a comparison
+with several seeds, see :doc:`Evidence </evidence>`.
 """
 
 # %%
 # Data and views
 # --------------
-# A view is the image turned, scaled and shifted a little, with noise.
+# A view is the image with a small random rotation, scale, shift and noise.
 
 import math
 import os
@@ -47,8 +47,8 @@ def view(batch: torch.Tensor) -> torch.Tensor:
 # %%
 # Training
 # --------
-# Only the loss and its teacher differ. The oracle is given all labels as ``groups``. The other runs
-# see no labels.
+# Only the loss and the teacher differ. The oracle gets all labels as ``groups``. The other runs use
+# no labels.
 
 
 def block(inputs: int, outputs: int, stride: int) -> nn.Sequential:
@@ -93,9 +93,9 @@ runs = {
 # %%
 # One label per class
 # -------------------
-# One training image per digit has a label. Every test image takes the digit of the most similar of
-# these ten. Accuracies are means over 200 draws of the labeled images. The projection head is
-# discarded after training.
+# One training image per digit has a label. Each test image is classified by the most similar of
+# these ten images. Accuracies are means over 200 draws of the labeled images. The projection head
+# is discarded after training.
 
 draws = torch.Generator().manual_seed(0)
 labeled = torch.stack(
@@ -130,6 +130,6 @@ figure.tight_layout()
 plt.show()
 
 # %%
-# The oracle uses labels to leave false negatives out. The teacher closes a part of the gap without
-# labels. A small ``positive_share`` gains more here, because all ten classes are frequent. Where
-# some classes are rare, keep 0.5: see :doc:`Teacher </teacher>`.
+# The oracle uses labels to exclude false negatives. Without labels, the teacher reaches a part of
+# its gain. Here, a small ``positive_share`` gains more, because all ten classes are frequent. If
+# some classes are rare, use 0.5 (see :doc:`Teacher </teacher>`).

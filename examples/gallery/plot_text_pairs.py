@@ -2,14 +2,14 @@
 Pairs of text with duplicates
 =============================
 
-Questions repeat, and so do answers. A repeated text is a known false negative, so tell the loss
-about it: ``groups`` takes several keys per pair, and one equal key leaves a candidate out.
+Questions and answers can repeat in a batch. A repeated text is a known false negative. With
+``groups``, a candidate is excluded if one of its keys equals a key of the anchor.
 """
 
 # %%
 # Some questions and answers
 # --------------------------
-# Two questions lead to one answer, and one question has two answers.
+# Two questions have the same answer, and one question has two answers.
 
 import os
 
@@ -86,8 +86,8 @@ def trained(groups: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
 # %%
 # With and without the keys
 # -------------------------
-# Without keys, two questions that share an answer push it away: each meets the other's copy of it
-# as a negative.
+# Without keys, two questions with the same answer push it away, because the copy of the answer in
+# the other pair is a negative.
 
 figure, axes = plt.subplots(1, 2, figsize=(7, 3.2), sharey=True)
 for axis, (title, given) in zip(

@@ -2,15 +2,15 @@
 Two processes with gathering
 ============================
 
-With ``gather=True`` each process scores its anchors against the candidates of all processes, and
-gradients go back to the process that owns a row. Here two processes with unequal batches reach the
-gradient of one process with the whole batch.
+With ``gather=True``, each process compares its anchors with the candidates of all processes.
+Gradients flow back to the process that owns a row. In this example, two processes with unequal
+batches compute the same gradient as one process with the whole batch.
 """
 
 # %%
 # One process
 # -----------
-# With a launcher such as ``torchrun`` you write ``training_step`` alone, and wrap the encoder in
+# With a launcher such as ``torchrun``, you need only ``training_step``, and an encoder in
 # ``DistributedDataParallel``, which averages the gradients.
 
 import os
@@ -47,7 +47,7 @@ def training_step(share: slice, *, gather: bool) -> torch.Tensor:
 # %%
 # Two processes
 # -------------
-# The script is the first one, and starts itself as the second.
+# The script is the first process, and starts itself as the second.
 
 is_second = "BAYESCL_FOLDER" in os.environ
 folder = os.environ["BAYESCL_FOLDER"] if is_second else tempfile.mkdtemp()

@@ -1,8 +1,8 @@
-"""Contrastive losses that estimate the probability that a negative is false.
+"""Contrastive losses that correct for false negatives.
 
-The probability comes from a teacher's similarities or from ranks, and is used in the loss.
-Importing this package is cheap: torch is imported on first use of a name. Training, comparison,
-serving and the command ``bayescl`` are in :mod:`bayescl_lab`.
+They estimate the probability that a negative is a false negative, from a teacher's similarities or
+from similarity ranks, and correct the loss for it. Torch is imported on the first use of a name.
+Training, comparison, serving and the command ``bayescl`` are in :mod:`bayescl_lab`.
 """
 
 from importlib import import_module

@@ -95,14 +95,14 @@ def numbered(
     """Number the distinct values of integers or strings in sorted order; -1 if unknown.
 
     Args:
-        values: Integers, whole floating-point numbers, or words.
-        unknown: Words that mean unknown. With "-1", the number -1 is unknown. NaN always is.
+        values: Integers, whole floating-point numbers, or strings.
+        unknown: Strings that mean unknown. With "-1", the number -1 is unknown. NaN always is.
 
     Returns:
         The number of each value, and the names by number.
 
     Raises:
-        ValueError: if the values are neither whole numbers nor words.
+        ValueError: if the values are neither integers nor strings.
 
     Example:
         >>> numbered(np.array([7, -1, 3, 7]))

@@ -101,8 +101,10 @@ class BayesianContrastiveLoss(ContrastiveLoss):
         ranks: Kind of rank, ``"mid"`` or ``"upper"``; see
             :func:`~bayescl.functional.empirical_cdf`. The paper uses ``"upper"``. Mid-ranks have a
             smaller error with few candidates. Default: ``"mid"``.
-        temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,
-            gather, check_finite: As in :class:`~bayescl.ContrastiveLoss`.
+        temperature, positive_share, teacher_temperature, normalize:
+            As in :class:`~bayescl.ContrastiveLoss`.
+        reduction, engine, chunk_size, gather, check_finite:
+            As in :class:`~bayescl.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range, or ``alpha`` and ``beta`` are both 1.

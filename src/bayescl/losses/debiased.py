@@ -217,8 +217,10 @@ class DebiasedContrastiveLoss(ContrastiveLoss):
         minimum_similarity: Smallest possible similarity, which sets the lower bound of the sum.
             With ``normalize=False``, pass a lower bound of your similarities. Default: -1, for
             cosines.
-        temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,
-            gather, check_finite: As in :class:`~bayescl.ContrastiveLoss`.
+        temperature, positive_share, teacher_temperature, normalize:
+            As in :class:`~bayescl.ContrastiveLoss`.
+        reduction, engine, chunk_size, gather, check_finite:
+            As in :class:`~bayescl.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -281,8 +283,10 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
         tau_plus: Prior probability that a candidate is a positive, in [0, 1). Default: 0.1.
         num_classes: As in :class:`DebiasedContrastiveLoss`.
         minimum_similarity: As in :class:`DebiasedContrastiveLoss`.
-        temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,
-            gather, check_finite: As in :class:`~bayescl.ContrastiveLoss`.
+        temperature, positive_share, teacher_temperature, normalize:
+            As in :class:`~bayescl.ContrastiveLoss`.
+        reduction, engine, chunk_size, gather, check_finite:
+            As in :class:`~bayescl.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range.

@@ -66,8 +66,10 @@ class InfoNCELoss(ContrastiveLoss):
     loss at ``alpha = beta = 0.5``.
 
     Args:
-        temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,
-            gather, check_finite: As in :class:`~bayescl.ContrastiveLoss`.
+        temperature, positive_share, teacher_temperature, normalize:
+            As in :class:`~bayescl.ContrastiveLoss`.
+        reduction, engine, chunk_size, gather, check_finite:
+            As in :class:`~bayescl.ContrastiveLoss`.
 
     Example:
         >>> loss = InfoNCELoss(temperature=0.5)

@@ -15,8 +15,10 @@ class OracleContrastiveLoss(InfoNCELoss):
     ``groups=labels``; candidates with the anchor's label do not count.
 
     Args:
-        temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,
-            gather, check_finite: As in :class:`~bayescl.ContrastiveLoss`.
+        temperature, positive_share, teacher_temperature, normalize:
+            As in :class:`~bayescl.ContrastiveLoss`.
+        reduction, engine, chunk_size, gather, check_finite:
+            As in :class:`~bayescl.ContrastiveLoss`.
 
     Example:
         >>> loss = OracleContrastiveLoss(temperature=0.5)
@@ -46,9 +48,11 @@ class SupervisedContrastiveLoss(InfoNCELoss):
     (-1) are negatives of all other items, or get target probability from a ``teacher``.
 
     Args:
-        temperature, positive_share, teacher_temperature, normalize, reduction, engine, chunk_size,
-            gather, check_finite: As in :class:`~bayescl.ContrastiveLoss`.
-            The default of ``positive_share`` is ``None``, for equal probabilities.
+        temperature, positive_share, teacher_temperature, normalize:
+            As in :class:`~bayescl.ContrastiveLoss`. The default of ``positive_share`` is ``None``,
+            for equal probabilities.
+        reduction, engine, chunk_size, gather, check_finite:
+            As in :class:`~bayescl.ContrastiveLoss`.
 
     Raises:
         ValueError: if an argument is out of range, or a call has no labels.

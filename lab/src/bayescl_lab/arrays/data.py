@@ -61,16 +61,16 @@ def load_arrays(
         data: Path of the file; see above.
         label_column: Column or array of labels. Default: found by its name.
         domain_column: Column or array of domains. Default: found by its name.
-        unknown: Words that mean an unknown label or domain.
+        unknown: Strings that mean an unknown label or domain.
         standardize: "domain" to standardize each feature within each domain, before anything else.
         leave_out: Number of domains that are left out of training and form the evaluation split.
             Default: none, and 30 % of the labeled items of each class form it.
         fold: Number that determines which domains are left out.
-        evaluate_on: Part to evaluate on, "test" or "validation".
+        evaluate_on: Split to evaluate on, "test" or "validation".
         classes: Comma-separated names of classes. Default: all classes.
         max_train_items: Approximate number of training items. Default: all.
         labels_per_class: Smallest number of labeled items of each class that stay in the training
-            part when a part is split off. Default: 0.
+            split when a part is split off. Default: 0.
         split: Whether to split items. If False, all are in the first part.
 
     Raises:

@@ -33,7 +33,7 @@ def embed(
     """Write the embeddings of a run's items or users to a file.
 
     An .npy file holds only the embeddings, in the order of the data. A .parquet file also holds
-    ids. For images, it has the number, the file in the folder, the part, the label, the class name
+    ids. For images, it has the number, the file in the folder, the split, the label, the class name
     and the domain.
 
     Args:

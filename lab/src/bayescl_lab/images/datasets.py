@@ -46,13 +46,13 @@ def load_images(
             :func:`~bayescl_lab.items.store.store_from_arrays`; an array ``layout`` names it. A
             boolean ``is_train`` is False for test images. Without a test split, 30 % of the labeled
             images of each class become the test split.
-        evaluate_on: Part to evaluate on, "test" or "validation".
+        evaluate_on: Split to evaluate on, "test" or "validation".
         classes: Comma-separated names of classes. Labels are renumbered, and images without a label
             are left out. Default: all classes.
         max_train_images: Approximate number of training images, with the same share of each class.
             Default: all.
         labels_per_class: Smallest number of labeled images of each class that stay in the training
-            part when a part is split off. Default: 0.
+            split when a part is split off. Default: 0.
         unknown: Words in an ``.npz`` file that mean an unknown label or domain.
         **of_folder: Options of :func:`~bayescl_lab.images.folder.load_folder`.
 

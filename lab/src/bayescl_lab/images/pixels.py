@@ -40,7 +40,7 @@ def store_from_arrays(
         name: Name of the images in tables and messages.
         layout: "channels-first" or "channels-last". Default: the channels are the axis of 1, 3 or
             4, or else the smaller one of the second and the last axis.
-        unknown: Words that mean unknown; see :func:`~bayescl_lab._arrays.numbered`.
+        unknown: Strings that mean unknown; see :func:`~bayescl_lab._arrays.numbered`.
 
     Example:
         >>> import numpy as np

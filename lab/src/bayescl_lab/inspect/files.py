@@ -72,9 +72,9 @@ def read_embeddings(
 
     Args:
         path: File of type .npy, .npz or .parquet.
-        unknown: Words that mean unknown; see :func:`~bayescl_lab._arrays.numbered`.
+        unknown: Strings that mean unknown; see :func:`~bayescl_lab._arrays.numbered`.
         **chosen: Names of the arrays of ``labels``, ``groups`` and ``domains``, which hold integers
-            or words. Default: one of several common names.
+            or strings. Default: one of several common names.
 
     Raises:
         ValueError: if the file is missing, cannot be read, lacks an array or holds objects.

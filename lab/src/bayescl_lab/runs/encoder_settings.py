@@ -27,7 +27,7 @@ class EncoderOptions(TrainedSettings):
         weight_decay: Weight decay of Adam.
         hidden_dim: Width of the projection head's hidden layer.
         embedding_dim: Length of an embedding.
-        evaluate_on: Part to evaluate on. The "validation" part is for choosing settings and is
+        evaluate_on: Split to evaluate on. The "validation" split is for choosing settings and is
             excluded from training.
         classes: Comma-separated names of the classes to use. Default: all.
         labels_per_class: Number of labeled training items per class for the loss, drawn by the

@@ -43,7 +43,7 @@ def run_embeddings(
 
     Args:
         path: Run folder.
-        of: Part of the data. Default: the first part of the kind, or all of other images.
+        of: Split of the data. Default: the first split of the kind, or all of other images.
         output: "features" of the encoder, or "head" for the embeddings of the projection head,
             which the loss compares. Both are computed from images without augmentation.
         data: Other images. Default: the images of the run.

@@ -46,7 +46,7 @@ class RankingOptions(TrainedSettings):
         lr: Initial learning rate of Adam. It decreases to 0 by a cosine schedule.
         weight_decay: Weight decay of Adam.
         epochs: Number of passes over the training pairs.
-        evaluate_on: Part to evaluate on. The "validation" part is for choosing settings and is
+        evaluate_on: Split to evaluate on. The "validation" split is for choosing settings and is
             excluded from training.
         init: Run folder with initial embeddings for users and items that both runs have. Default:
             random values.
@@ -117,7 +117,7 @@ class BaselineSettings(StoredSettings):
         encoder: Kind of baseline: popularity, ease or ials.
         data: Data set, and options to read it.
         regularization: L2 penalty. Default: 300 for ease, 0.03 for ials.
-        evaluate_on: Part to evaluate on, "test" or "validation".
+        evaluate_on: Split to evaluate on, "test" or "validation".
         dim: Length of an embedding of ials.
         unobserved_weight: Weight of all pairs in ials, besides the weight 1 of interactions.
         epochs: Number of alternations of ials; 1 for other baselines.
