@@ -103,7 +103,7 @@ COMMANDS = [
     (f"{RANKING} --split given", "split cannot be 'given'"),
     (f"{RANKING} --separator ab", "separator must be one character or 'tab', got 'ab'"),
     ("evaluate .", ". is not a run folder: it has no config.yaml"),
-    ("recommend nowhere", "give one of --user ID, --items A,B,..., --newcomers"),
+    ("recommend nowhere", "pass exactly one of --user ID, --items A,B,..., --newcomers"),
     ("recommend nowhere --all", "--all and --newcomers need --out"),
     ("embed .", "--out requires an argument"),
     ("inspect", "--run-or-file requires an argument"),

@@ -89,7 +89,7 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
         result = encoder_run(Kind.of(run)).evaluate_in(run, data=data, encoder=custom)
     epochs, of_epochs = result.row.epochs, result.settings.get("epochs")
     after = "" if epochs is None else f" after {epochs} of {of_epochs} epochs"
-    print_result(f"{run}{after}, {result.part}{'' if data else ' part'}", result)
+    print_result(f"{run}{after}, {result.part}{'' if data else ' split'}", result)
     if not result.measures:
         say("--data FILE evaluates on other interactions")
 

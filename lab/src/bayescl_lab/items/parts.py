@@ -162,7 +162,7 @@ def parts_of(
     for remark in remarks:
         announce(remark)
     if evaluation is not None and (evaluation.labels == UNLABELED).all():
-        raise ValueError(f"{data}: no item of the {evaluate_on} part has a label")
+        raise ValueError(f"{data}: no item of the {evaluate_on} split has a label")
     if evaluation is not None and len(train.class_names) < 2:  # every probe would be right
         only = f"{data}: all labels are {train.class_names[0]!r}, and probes need two classes"
         raise ValueError(f"{only}: {train.noun} without labels are used only for training")
