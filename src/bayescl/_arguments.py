@@ -121,7 +121,10 @@ def batch_of_views(
     own = torch.arange(count, device=rows.device)
     anchor_of = own.repeat(views - 1)
     positive = torch.cat([own.roll(-view * items) for view in range(1, views)])
-    return Batch("views", anchors, anchors[positive], (anchors,), anchor_of, own, positive, valid)
+    return Batch(
+        "views", anchors, anchors[positive], (anchors,), anchor_of, own, positive, valid,
+        are_units=are_units,
+    )  # fmt: skip
 
 
 def _index_of_two_views(count: int, device: torch.device) -> tuple[Tensor, ...]:

@@ -166,7 +166,7 @@ def _weights_of_bins(given: Given, objective: LogSumObjective) -> Tensor:
     """Return the log weight of each bin, [n, bins], by the ranks of its candidates."""
     counts = torch.zeros(given.n, given.bins, dtype=torch.int32, device=given.rows.anchors.device)
     _launch(kernels.histogram, given.n, given, counts)
-    through = counts.cumsum(dim=1)
+    through = counts.cumsum(dim=1, dtype=torch.int32)
     doubled = 2 * through - (counts if objective.ranks == "mid" else 0)
     cdf = doubled.clamp(min=1) / (2 * through[:, -1:].clamp(min=1))
     return objective.weights_of_cdf(cdf.float()).log().contiguous()
