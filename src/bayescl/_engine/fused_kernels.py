@@ -141,7 +141,8 @@ def _is_candidate(i, j, given):
 def _bin(s, given):
     """Return the bin of each logit, from 0 to bins - 1."""
     place = (s / given.reach + 1.0) * 0.5 * given.bins
-    return tl.minimum(tl.maximum(place, 0.0), given.bins - 1.0).to(tl.int32)
+    place = tl.where(place > 0.0, place, 0.0)  # 0 also for NaN
+    return tl.minimum(place, given.bins - 1.0).to(tl.int32)
 
 
 @triton.jit
