@@ -8,7 +8,6 @@ import io
 import os
 import resource
 import struct
-import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -19,7 +18,6 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from bayescl_lab._downloads import extract_archive
 from bayescl_lab.images.datasets import load_images
 from bayescl_lab.inspect.files import read_embeddings
 from bayescl_lab.inspect.measures import diagnose_embeddings
@@ -99,26 +97,6 @@ def picture(path: Path) -> None:
     Image.fromarray(colors).save(path)
 
 
-def archive(path: Path) -> None:
-    files = {f"data/{number}.bin": bytes(range(256)) * 8 for number in range(3)}
-    if path.suffix == ".zip":
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
-            for name, content in files.items():
-                packed.writestr(name, content)
-        return
-    with tarfile.open(path, "w:gz") as packed_tar:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            packed_tar.addfile(entry, io.BytesIO(content))
-
-
-def unpack(path: Path) -> None:
-    extract_archive(path, path.with_name("unpacked"))
-    for file in sorted(path.with_name("unpacked").rglob("*"), reverse=True):
-        file.rmdir() if file.is_dir() else file.unlink()
-
-
 def folder_of(path: Path) -> None:
     """Train on a folder of one sound and one damaged picture of each of two classes."""
     for name in ("a", "b"):
@@ -157,8 +135,6 @@ FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     "a.parquet": (lambda path: pl.DataFrame(rows()).write_parquet(path), inspect),
     "images.npz": (images_npz, train_on),
     **{f"a.{kind}": (picture, folder_of) for kind in ("png", "jpg", "gif", "webp", "tif", "bmp")},
-    "a.zip": (archive, unpack),
-    "a.tar.gz": (archive, unpack),
     "a.csv": (lambda path: path.write_text(TABLE), rank),
     "a.csv.gz": (lambda path: path.write_bytes(gzip.compress(TABLE.encode())), rank),
     "table.parquet": (lambda path: pl.read_csv(TABLE.encode()).write_parquet(path), rank),

@@ -20,7 +20,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/data.bin"
+        return f"http://127.0.0.1:{self.server_port}/data.zip"
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bayescl_lab._cores import usable_memory
 from bayescl_lab._files import UnreadableError
@@ -87,6 +88,15 @@ def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]
         return array
     except Exception as error:
         raise unreadable(path, error) from None
+
+
+def about_unknown(columns: Iterable[ArrayLike], unknown: Sequence[str]) -> list[str]:
+    """Return a remark on the strings among some labels or domains that mean unknown, if any."""
+    arrays = (np.asarray(column) for column in columns)
+    words = (array.astype(str) for array in arrays if array.dtype.kind in "US")
+    counts = Counter(word for it in words for word in it[np.isin(it, unknown)].tolist() if word)
+    shown = ", ".join(f"{word!r} ({count})" for word, count in counts.items())
+    return [f"strings that mean unknown: {shown} (--unknown to change)"] if counts else []
 
 
 def numbered(

@@ -1,16 +1,16 @@
-"""Published data sets: downloads with checksums, and safe unpacking."""
+"""Published data sets: sources, and downloads with checksums."""
 
 from __future__ import annotations
 
+import csv
 import os
-import tarfile
-import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
-from bayescl_lab._files import staged_folder
+from pydantic.dataclasses import dataclass
 
 DATA_VARIABLE = "BAYESCL_DATA"
 """The environment variable that names the folder of data sets."""
@@ -23,19 +23,6 @@ _TIMEOUT = 30.0  # seconds without data
 
 
 @dataclass(frozen=True)
-class RemoteFile:
-    """Published file with its checksum and its name in the data folder.
-
-    The checksum is ``md5:`` or ``sha256:`` and the hexadecimal digest given by the publisher.
-    """
-
-    url: str
-    filename: str
-    size: int
-    checksum: str
-
-
-@dataclass(frozen=True)
 class DataSource:
     """A published data set: source, size and terms of use.
 
@@ -43,7 +30,9 @@ class DataSource:
         name: Name in commands.
         kind: "images" or "interactions".
         title: Name for display.
-        files: The archive to download. Empty if users must get the data themselves.
+        url: Address of the archive. Empty if there is no download.
+        size: Size of the archive in bytes.
+        checksum: ``md5:`` or ``sha256:`` and the hexadecimal digest given by the publisher.
         terms: Conditions of use in one line.
         homepage: Web page of the data set.
         instructions: How to get a copy if there is no download.
@@ -52,15 +41,23 @@ class DataSource:
     name: str
     kind: str
     title: str
-    files: tuple[RemoteFile, ...]
+    url: str
+    size: int
+    checksum: str
     terms: str
     homepage: str
     instructions: str = ""
 
     @property
-    def size(self) -> int:
-        """Size of all files in bytes."""
-        return sum(file.size for file in self.files)
+    def archive(self) -> Path:
+        """Path of the archive in the data folder."""
+        return data_folder() / self.name / self.url.rpartition("/")[2]
+
+
+_LINES = files(__package__).joinpath("catalog.csv").read_text(encoding="utf-8").splitlines()
+_ROWS: Iterable[Any] = csv.DictReader(_LINES)
+SOURCES = {row["name"]: DataSource(**row) for row in _ROWS}
+"""Published data sets by name, in the order of tables."""
 
 
 def data_folder() -> Path:
@@ -68,65 +65,52 @@ def data_folder() -> Path:
     return Path(os.environ.get(DATA_VARIABLE) or "data")
 
 
-def fetch_source(
-    source: DataSource, folder: Path | None = None, *, progress: Progress = lambda _: None
-) -> Path:
-    """Fetch the archive of a data set into ``<folder>/<name of the data set>``, and verify it.
+def fetch_source(source: DataSource, *, progress: Progress = lambda _: None) -> Path:
+    """Download, verify and unpack a data set into ``<data folder>/<name>``.
+
+    An archive with the right checksum is not downloaded again. Only verified archives are unpacked.
 
     Args:
         source: Data set to fetch.
-        folder: Folder of data sets. Default: :func:`data_folder`.
         progress: Function called with the bytes downloaded so far.
 
+    Returns:
+        The folder of the data set.
+
     Raises:
-        ValueError: if there is no download, or as in :func:`fetch_file`.
+        ValueError: if there is no download, or it fails, has another checksum or cannot be written.
+            A failed download is removed.
     """
-    if not source.files:
+    if not source.url:
         raise ValueError(f"{source.name} cannot be downloaded: {source.instructions}")
-    (file,) = source.files
-    return fetch_file(file, (folder or data_folder()) / source.name, progress)
-
-
-def fetch_file(file: RemoteFile, folder: Path, progress: Progress = lambda _: None) -> Path:
-    """Download a file, or use an existing one; verify it and return its path.
-
-    Bytes are written to ``<filename>.part``, which is renamed once its checksum is verified.
-
-    Raises:
-        ValueError: if the file cannot be fetched or written, or has another checksum. A failed
-            download is removed. An existing damaged file is kept.
-    """
-    target = folder / file.filename
-    if target.exists():
-        verify_file(target, file.checksum)
-        return target
     import pooch  # which imports requests: too slow for commands that do not download
     from requests import RequestException
 
-    part = target.with_name(target.name + ".part")
-    done = 0
+    archive, done = source.archive, 0
 
     def update(count: int) -> None:
         nonlocal done
-        done = min(done + count, file.size)  # at the end, pooch counts the total once more
+        done = min(done + count, source.size)  # at the end, pooch counts the total once more
         progress(done)
 
     meter = SimpleNamespace(total=0, update=update, reset=lambda: None, close=lambda: None)
     headers = {"User-Agent": "bayescl", "Accept-Encoding": "identity"}
-    fetch = pooch.HTTPDownloader(meter, _BLOCK, timeout=_TIMEOUT, headers=headers)
+    unpack = pooch.Unzip if archive.suffix == ".zip" else pooch.Untar
+    pooch.get_logger().setLevel("WARNING")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        fetch(file.url, str(part), None)
-        verify_file(part, file.checksum)
-        part.replace(target)
+        pooch.retrieve(
+            source.url,
+            known_hash=source.checksum,
+            fname=archive.name,
+            path=archive.parent,
+            processor=unpack(extract_dir="."),
+            downloader=pooch.HTTPDownloader(meter, _BLOCK, timeout=_TIMEOUT, headers=headers),
+        )
     except RequestException as error:
-        raise ValueError(f"cannot download {file.url}: {_reason(error)}") from None
+        raise ValueError(f"cannot download {source.url}: {_reason(error)}") from None
     except OSError as error:
-        raise ValueError(f"cannot write to {part}: {error.strerror or error}") from None
-    finally:
-        if part.is_file():
-            part.unlink()
-    return target
+        raise ValueError(f"cannot write to {archive.parent}: {error.strerror or error}") from None
+    return archive.parent
 
 
 def _reason(error: BaseException) -> str:
@@ -160,37 +144,3 @@ def verify_file(path: Path, checksum: str) -> None:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
     if digest != expected:
         raise ValueError(f"{path} is damaged: {algorithm} must be {expected}, got {digest}")
-
-
-def extract_archive(archive: Path, into: Path) -> Path:
-    """Unpack a zip or tar archive into a new folder.
-
-    Nothing is written outside the folder. The archive is unpacked to a temporary folder that is
-    renamed at the end, so the folder is complete or absent.
-
-    Args:
-        archive: Zip or tar file, compressed or not. The format is detected from its content.
-        into: Folder to create and return. It must be empty or must not exist.
-
-    Raises:
-        ValueError: if the archive is missing or damaged, a tar archive holds a device or a path
-            outside the folder, or the folder cannot be written.
-    """
-    if into.exists() and (not into.is_dir() or any(into.iterdir())):
-        raise ValueError(f"cannot unpack {archive}: {into} exists already")
-    try:
-        with staged_folder(into) as staging:
-            if zipfile.is_zipfile(archive):
-                with zipfile.ZipFile(archive) as packed:
-                    packed.extractall(staging)  # creates no links; removes roots, drives and ".."
-            else:
-                with tarfile.open(archive) as packed_tar:
-                    packed_tar.extractall(staging, filter="data")
-    except tarfile.FilterError as error:
-        raise ValueError(f"cannot unpack {archive}: it is unsafe ({error})") from None
-    except OSError as error:
-        raise ValueError(f"cannot unpack {archive}: {error.strerror or error}") from None
-    except Exception as error:  # any exception of its reader
-        reason = str(error).partition("\n")[0][:200]  # of every format tried, or of many bytes
-        raise ValueError(f"{archive} is damaged: {reason}") from None
-    return into

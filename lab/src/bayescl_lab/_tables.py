@@ -8,9 +8,8 @@ counted as in an editor.
 =========  =====================================================================================
 ``quote``  values of text that start with a double quote
 =========  =====================================================================================
-default    quoted (RFC 4180) if all quotes of the file fit; else, tabs separate plain text, and
-           other files are refused with the line. Refused as well: a quoted value with line breaks
-           if its lines look like rows
+default    quoted (RFC 4180). Refused with the line: quotes that do not fit, and quoted values with
+           line breaks if their lines look like rows
 "double"   quoted; they may have line breaks
 "none"     quotes are ordinary characters
 =========  =====================================================================================
@@ -22,40 +21,17 @@ import codecs
 import csv
 import gzip
 import io
-import mmap
 import re
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
-QUOTES = ("double", "none")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _SEPARATORS = ("\t", ",", ";", "|")
-_HEAD = 1 << 20  # bytes
-_FORMATS = {
-    b"PK\x03\x04": "a zip archive or an Excel workbook",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"BZh": "compressed with bzip2",
-    b"\xfd7zXZ": "compressed with xz",
-    b"\x28\xb5\x2f\xfd": "compressed with zstd",
-    b"7z\xbc\xaf": "a 7z archive",
-    b"ARROW1": "an Arrow (Feather) file",
-    b"SQLite format 3": "an SQLite database",
-    b"\x89HDF": "an HDF5 file",
-    b"Obj\x01": "an Avro file",
-    b"%PDF": "a PDF file",
-    b"<?xml": "XML",
-    b"<!": "HTML",
-    b"<html": "HTML",
-    b'{"': "JSON",
-    b"[{": "JSON",
-}
-"""First bytes of files that are not tables, and their format."""
+_HEAD = 1 << 20  # characters that hold the first line
 
 _EXACT: Mapping[object, int] = {pl.Float16: 2**11, pl.Float32: 2**24, pl.Float64: 2**53}
 """From here on, a floating-point type rounds whole numbers."""
@@ -63,7 +39,286 @@ _EXACT: Mapping[object, int] = {pl.Float16: 2**11, pl.Float32: 2**24, pl.Float64
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17}|-?[1-9][0-9]{0,14}\.0+|0\.0+)$"
 """A whole number in canonical form, also with the decimals that other programs add: 7, 7.0."""
 
-Source = Path | bytes
+
+@dataclass(frozen=True)
+class Table:
+    """A table that reads its columns on demand.
+
+    Attributes:
+        path: Path of the file.
+        header: Name of each column, or its number from 1 if the text has no header.
+        first: Values of the first line of text.
+        scan: Function of the indices of numeric columns that returns the columns by index, and
+            ``line``, the number of each row in the file. In text, values of numeric columns that
+            are not numbers are null, other columns are text, and ``surplus`` is not null in rows
+            with more values than the first line.
+        has_header: Whether the first line of text has the names of the columns.
+        unit: Unit of ``line`` in messages, "line" of text or "row" of Parquet.
+    """
+
+    path: Path
+    header: list[str]
+    first: list[str]
+    scan: Callable[[Collection[str]], pl.LazyFrame]
+    has_header: bool = True
+    unit: str = "line"
+
+    def read(self, columns: Mapping[str, str], *, numeric: bool = False) -> pl.DataFrame:
+        """Read columns with ``line`` and ``surplus``, given the columns by their new names.
+
+        Args:
+            columns: Name of each column in the table, by its new name.
+            numeric: Whether to read columns of text as Float64, null if invalid. Default: False.
+
+        Raises:
+            ValueError: if a column cannot be read.
+        """
+        index_of = {name: str(index) for index, name in reversed([*enumerate(self.header)])}
+        indices = [index_of[name] for name in columns.values()]
+        is_text = self.unit == "line"
+        try:
+            rows = self.scan(indices if numeric else ())
+            frame = rows.select(pl.col(["line", "surplus", *indices])).collect(engine="streaming")
+            frame.columns = ["line", "surplus", *columns]
+            if is_text and columns and frame.to_series(2).has_nulls():  # perhaps blank lines
+                values = pl.exclude("line").str.strip_chars().fill_null("")
+                blank = self.scan(()).filter(pl.all_horizontal(values == "")).select("line")
+                frame = frame.filter(~pl.col("line").is_in(blank.collect()["line"].implode()))
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise _unreadable(self.path, error) from None
+        if is_text and self.has_header and len(columns) > 1 and not numeric:
+            # Files with headers, one after the other.
+            again = (pl.col(new).str.strip_chars("\ufeff ") == it for new, it in columns.items())
+            frame = frame.filter(~pl.all_horizontal(again).fill_null(False))
+        return frame
+
+
+def open_table(
+    path: Path,
+    *,
+    separator: str | None = None,
+    encoding: str | None = None,
+    has_header: bool = True,
+    quote: str | None = None,
+) -> Table:
+    """Open a table and read its header.
+
+    Args:
+        path: Path of the file. Text may be compressed with gzip.
+        separator: Character between values of text, or "tab". Default: detected.
+        encoding: Encoding of text. Default: UTF-8, or UTF-16 with a byte order mark.
+        has_header: Whether the first line of text has the names of the columns.
+        quote: "double" or "none". Default: detected, see above.
+
+    Raises:
+        ValueError: if the file is missing, damaged or empty, or is not text in this encoding.
+    """
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    if (shown := str(path).encode("utf-8", "backslashreplace").decode()) != str(path):
+        raise ValueError(f"cannot read {shown}: its path is not UTF-8: rename the file")
+    try:
+        with path.open("rb") as file:
+            is_parquet = file.read(4) == b"PAR1" or path.suffix.lower() in _PARQUET_SUFFIXES
+        if not is_parquet:
+            text = _decoded(path, encoding)
+            return _table_of_text(path, text, separator, quote, has_header=has_header)
+        rows = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        header = rows.collect_schema().names()
+    except (pl.exceptions.PolarsError, OSError, EOFError, zlib.error) as error:
+        raise _unreadable(path, error) from None
+    rows = rows.rename({name: str(index) for index, name in enumerate(header)})
+    rows = rows.with_row_index("line", offset=1).with_columns(surplus=None)
+    return Table(path, header, [], lambda _: rows, unit="row")
+
+
+def _decoded(path: Path, encoding: str | None) -> str:
+    """Return the text of a file, with line feeds for old line ends."""
+    content = path.read_bytes()
+    if content.startswith(b"\x1f\x8b"):
+        content = gzip.decompress(content)
+    is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = content.decode(encoding or ("utf-16" if is_wide else "utf-8"))
+    except LookupError:
+        raise ValueError(
+            f"encoding must be one that Python knows, such as latin-1, got {encoding!r}"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise _wrong_encoding(path, content.count(b"\n", 0, error.start) + 1, encoding) from None
+    text = text.removeprefix("\ufeff")
+    if "\0" in text[:_HEAD].lstrip().partition("\n")[0]:
+        raise _wrong_encoding(path, 1, encoding)
+    return text if "\n" in text else text.replace("\r", "\n")
+
+
+def _table_of_text(
+    path: Path, text: str, separator: str | None, quote: str | None, *, has_header: bool
+) -> Table:
+    """Open separated text."""
+    if separator is None:
+        line = re.sub('"[^"]*"', "", text[:_HEAD].lstrip().partition("\n")[0])
+        separator = max(_SEPARATORS, key=line.count)
+    separator = "\t" if separator in ("tab", "\\t") else separator
+    if len(separator.encode()) != 1:
+        raise ValueError(f"separator must be one character or 'tab', got {separator!r}")
+    is_quoted = quote != "none" and '"' in text
+    if is_quoted:
+        text = _with_simple_quotes(path, text, separator, quote)
+    head = io.StringIO(text[:_HEAD], newline="\n")
+    lines = csv.reader(
+        head,
+        delimiter=separator,
+        quoting=csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE,
+    )
+    try:
+        first = [value.strip() for value in next(filter(any, lines), [])]
+    except csv.Error as error:
+        raise _unreadable(path, error) from None
+    if not any(first):
+        raise ValueError(f"{path} is empty")
+    content, above = text.encode(), lines.line_num - 1 + has_header
+    indices = [*map(str, range(len(first)))]
+
+    def scan(numeric: Collection[str]) -> pl.LazyFrame:
+        schema = dict.fromkeys([*indices, "surplus"], pl.String())
+        return pl.scan_csv(
+            content,
+            separator=separator,
+            quote_char='"' if is_quoted else None,
+            has_header=False,
+            schema={**schema, **dict.fromkeys(numeric, pl.Float64())},
+            ignore_errors=bool(numeric),
+            missing_columns="insert",
+            truncate_ragged_lines=True,
+            row_index_name="line",
+            row_index_offset=1,
+        ).slice(above)
+
+    header = first if has_header else [str(index + 1) for index in range(len(first))]
+    return Table(path, header, first, scan, has_header)
+
+
+def _with_simple_quotes(path: Path, text: str, separator: str, quote: str | None) -> str:
+    """Return text in which Polars finds the rows of ``csv.reader``.
+
+    Polars reads quoted values that start and end beside separators, on one line. Other text is
+    written again by the standard library, with line breaks in values replaced by blanks, and as
+    many blank lines after the row.
+    """
+    comma = re.escape(separator)
+    simple = rf'(?<![^\n{comma}])"(?:[^"\n]|"")*"(?=[\r\n{comma}]|$)'
+    if '"' not in re.sub(simple, "", text):
+        return text
+    lines = [line + "\n" for line in text.split("\n")]
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    written = io.StringIO()
+    writer = csv.writer(written, delimiter=separator, lineterminator="\n")
+    before, commas = 0, lines[0].count(separator)
+    try:
+        for row in reader:
+            own = lines[before : reader.line_num]
+            if len(own) > 1:
+                if quote is None and commas and all(it.count(separator) == commas for it in own):
+                    raise ValueError(
+                        f"{path}, line {before + 1}: a quoted value ends {len(own) - 1} lines "
+                        "below, but these lines look like rows: pass --quote none if quotes are "
+                        "ordinary characters, or --quote double if the value has line breaks"
+                    )
+                row = [" ".join(value.splitlines()) for value in row]
+            writer.writerow(row)
+            written.write("\n" * (len(own) - 1))
+            before = reader.line_num
+    except csv.Error as error:
+        raise ValueError(
+            f"{path}, line {before + 1}: broken quotes ({error}): pass --quote none if quotes are "
+            "ordinary characters"
+        ) from None
+    return written.getvalue()
+
+
+def _unreadable(path: Path, error: Exception) -> ValueError:
+    """Return an error of one line, without hints for programmers."""
+    return ValueError(f"cannot read {path}: {str(error).partition(chr(10))[0]}")
+
+
+def _wrong_encoding(path: Path, line: int, encoding: str | None) -> ValueError:
+    """Return an error for text in another encoding, or a file that is not text."""
+    return ValueError(
+        f"cannot read {path}: line {line} is not {encoding or 'UTF-8'}: name the encoding, such as "
+        "latin-1, with --encoding, or convert the file to CSV, TSV or Parquet"
+    )
+
+
+def check_widths(table: Table, rows: pl.DataFrame) -> None:
+    """Raise ``ValueError`` if a row has more values than the first line."""
+    if (wide := rows.filter(pl.col("surplus").is_not_null())).height:
+        line = f"{table.path}, {table.unit} {wide['line'][0]}"
+        raise ValueError(f"{line}: there are more values than in the first line")
+
+
+def find_columns(
+    where: object,
+    header: Sequence[str],
+    names: Mapping[str, Sequence[Collection[str]]],
+    given: Mapping[str, str | None],
+    *,
+    required: Collection[str] = (),
+    advice: str = "",
+) -> dict[str, str]:
+    """Return the name of each kind of column: the given name, or one that is usual.
+
+    Names are compared by :func:`plain_name`. If two columns match equally well, the error names
+    both.
+
+    Args:
+        where: Name of the file in messages.
+        header: Names of the columns.
+        names: Usual names of each kind. The first set with a name in the header is used.
+        given: Names by kind. ``None`` if a name is not given.
+        required: Kinds that must be found. Default: none.
+        advice: Further advice in the error for a missing column.
+
+    Raises:
+        ValueError: if a name is missing, ambiguous, or given twice.
+
+    Example:
+        >>> usual = {"user": [{"user", "userid"}], "item": [{"itemid"}, {"movieid"}]}
+        >>> find_columns("a.csv", ["userId", "movieId"], usual, {})
+        {'user': 'userId', 'item': 'movieId'}
+    """
+    plain = {name: plain_name(name) for name in header if name not in given.values()}
+    columns: dict[str, str] = {}
+    for kind, usual in names.items():
+        name = given.get(kind)
+        matches = ([it for it in plain if plain[it] in one] for one in usual)
+        fitting = next(filter(None, matches), []) if name is None else [name] * (name in header)
+        option = f"--{kind}-column"
+        if len(fitting) > 1:
+            raise ValueError(
+                f"{where} has {len(fitting)} columns that look like {kind}s, "
+                f"{', '.join(fitting)}: name the right one with {option}"
+            )
+        if not fitting and (name is not None or kind in required):
+            lacking = f"that looks like {kind}s" if name is None else repr(name)
+            shown = ", ".join(header[:12]) + (", ..." if len(header) > 12 else "")
+            raise ValueError(
+                f"{where} has no column {lacking}; it has {shown}: name the right one with "
+                f"{option}{advice}"
+            )
+        for found in fitting:
+            if found in columns.values():
+                raise ValueError(f"{where}: column {found!r} is used twice ({option})")
+            if header.count(found) > 1:
+                raise ValueError(f"{where} has {header.count(found)} columns called {found!r}")
+            columns[kind] = found
+            plain.pop(found, None)
+    return columns
+
+
+def each(words: str) -> list[set[str]]:
+    """Return a set of each of some words, for :func:`find_columns`."""
+    return [{word} for word in words.split()]
 
 
 def plain_name(name: str) -> str:
@@ -106,12 +361,12 @@ def plain_values(column: pl.Series) -> pl.Series:
         return whole if (whole == column).all() else column.cast(pl.Float64)
     if dtype.is_decimal():  # 7.00 is 7
         return column.cast(pl.String).str.replace(r"\.0+$", "")
-    if dtype.is_nested() or dtype in (pl.Duration, pl.Time, pl.Object):
-        raise ValueError(f"{column.name} has the type {dtype}: use numbers or text")
     try:
-        return column.cast(pl.String).str.strip_chars()
+        if not dtype.is_nested() and dtype not in (pl.Duration, pl.Time, pl.Object):
+            return column.cast(pl.String).str.strip_chars()
     except pl.exceptions.ComputeError:  # bytes that are not UTF-8
-        raise ValueError(f"{column.name} has the type {dtype}: use numbers or text") from None
+        pass
+    raise ValueError(f"{column.name} has the type {dtype}: use numbers or text")
 
 
 def whole_numbers(text: pl.Series) -> pl.Series | None:
@@ -131,257 +386,18 @@ def whole_numbers(text: pl.Series) -> pl.Series | None:
     return text.cast(pl.Int64)
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table that reads its columns on demand.
+def class_names(column: pl.Series, unknown: Sequence[str]) -> pl.Series:
+    """Convert labels, domains or files to text in composed form (NFC); empty if missing.
 
-    Attributes:
-        path: Path of the file.
-        header: Name of each column, or its number from 1 if the text has no header.
-        first: Values of the first line of text.
-        rows: Columns by number from 0, and ``line``, the number of each row in the file. In text,
-            ``surplus`` is not null in rows with more values than the first line.
-        text: Lines of the file, or its path. ``None`` for Parquet.
-        has_header: Whether the first line of text has the names of the columns.
-        is_plain: Whether quotes were found to be ordinary characters.
-    """
-
-    path: Path
-    header: list[str]
-    first: list[str]
-    rows: pl.LazyFrame
-    text: Source | None = None
-    has_header: bool = False
-    is_plain: bool = False
-
-    @property
-    def unit(self) -> str:
-        """Unit of ``line`` in messages."""
-        return "row" if self.text is None else "line"
-
-    def read(self, columns: Mapping[str, str]) -> pl.DataFrame:
-        """Read columns with ``line`` and ``surplus``, given the columns by their new names.
-
-        Raises:
-            ValueError: if a column cannot be read, or the meaning of quotes is ambiguous.
-        """
-        first = {name: str(index) for index, name in reversed([*enumerate(self.header)])}
-        places = {new: first[name] for new, name in columns.items()}
-        chosen = (pl.col(place).alias(new) for new, place in places.items())
-        with _one_line(self.path):
-            rows = self.rows.select("line", "surplus", *chosen).collect(engine="streaming")
-            if self.text is None:
-                return rows
-            if len(columns) > 1 and self.has_header:  # files with headers, one after the other
-                again = (
-                    pl.col(new).str.strip_chars("\ufeff ") == name for new, name in columns.items()
-                )
-                rows = rows.filter(~pl.all_horizontal(again).fill_null(False))
-            empty = rows.select(pl.all_horizontal(pl.exclude("line").is_null())).to_series()
-            if empty.any():  # in these columns, perhaps in all
-                lines = pl.scan_lines(self.text, name="text", glob=False, row_index_name="line")
-                text = pl.col("text").str.strip_chars(" \t,;|\r")
-                blank = lines.filter(text == "").select(pl.col("line") + 1).collect()
-                rows = rows.filter(~(empty & rows["line"].is_in(blank["line"].implode())))
-        for column in rows.select(*places) if self.is_plain else ():
-            if (quoted := rows.filter(column.str.contains('^".*"$'))).height:
-                raise ValueError(
-                    f"{self.path}, line {quoted['line'][0]}: {quoted[column.name][0]} is quoted, "
-                    "but other quotes in the file are not closed: --quote none keeps all of them"
-                )
-        return rows
-
-
-def open_table(
-    path: Path,
-    *,
-    separator: str | None = None,
-    encoding: str | None = None,
-    has_header: bool = True,
-    quote: str | None = None,
-) -> Table:
-    """Open a table and read its header.
+    If all known values are whole numbers, 7 and 7.0 are equal.
 
     Args:
-        path: Path of the file. Text may be compressed with gzip.
-        separator: Character between values of text, or "tab". Default: detected.
-        encoding: Encoding of text. Default: UTF-8, or UTF-16 with a byte order mark.
-        has_header: Whether the first line of text has the names of the columns.
-        quote: "double" or "none". Default: detected, see above.
+        column: Values of any type.
+        unknown: Text that means unknown. It is kept.
 
     Raises:
-        ValueError: if the file is missing, damaged or empty, or has another format or encoding.
+        ValueError: as for :func:`plain_values`.
     """
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}")
-    with path.open("rb") as file:
-        start = file.read(16)
-    if path.suffix.lower() not in _PARQUET_SUFFIXES and not start.startswith(b"PAR1"):
-        with _one_line(path):
-            return _open_text(path, start, separator, encoding, has_header, quote)
-    with _one_line(path):
-        rows = pl.scan_parquet(path, glob=False, hive_partitioning=False)
-        header = rows.collect_schema().names()
-        rows = rows.rename({name: str(place) for place, name in enumerate(header)})
-        rows = rows.with_row_index("line", offset=1).with_columns(surplus=None)
-    return Table(path, header, [], rows)
-
-
-def _open_text(
-    path: Path,
-    start: bytes,
-    separator: str | None,
-    encoding: str | None,
-    has_header: bool,
-    quote: str | None,
-) -> Table:
-    """Open separated text."""
-    for first_bytes, name in _FORMATS.items():
-        if start.lstrip().startswith(first_bytes):
-            raise ValueError(f"{path} is {name}: convert it to CSV, TSV or Parquet")
-    opener: Any = gzip.open if start.startswith(b"\x1f\x8b") else open
-    text, head = _utf8(path, opener, encoding)
-    if separator is None:
-        line = re.sub('"[^"]*"', "", head.lstrip().partition("\n")[0])
-        separator = max(_SEPARATORS, key=line.count)
-    separator = "\t" if separator in ("tab", "\\t") else separator
-    if len(separator.encode()) != 1:
-        raise ValueError(f"separator must be one character or 'tab', got {separator!r}")
-    is_quoted = quote != "none" and _has_quotes(text)
-    if is_quoted:
-        text, is_quoted = _with_checked_quotes(path, text, separator, quote)
-        head = head if isinstance(text, Path) else text[:_HEAD].decode(errors="replace")
-    lines = csv.reader(
-        (line + "\n" for line in head.split("\n")),
-        delimiter=separator,
-        quoting=csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE,
-    )
-    values = [value.strip() for value in next(filter(any, lines), [])]
-    if not any(values):
-        raise ValueError(f"{path} is empty")
-    if any("\0" in value or "\ufffd" in value for value in values):
-        raise ValueError(f"cannot read {path}: {_not_utf8(path)}")
-    names = [*map(str, range(len(values))), "surplus"]
-    rows = pl.scan_csv(
-        text,
-        separator=separator,
-        quote_char='"' if is_quoted else None,
-        has_header=False,
-        schema=dict.fromkeys(names, pl.String),
-        missing_columns="insert",
-        truncate_ragged_lines=True,
-        row_index_name="line",
-        row_index_offset=1,
-        glob=False,
-    )
-    header = values if has_header else [str(place + 1) for place in range(len(values))]
-    above = lines.line_num - 1 + has_header
-    is_plain = quote is None and not is_quoted and _has_quotes(text)
-    return Table(path, header, values, rows.slice(above), text, has_header, is_plain)
-
-
-def _utf8(path: Path, opener: Any, encoding: str | None) -> tuple[Source, str]:
-    """Return UTF-8 text (a file, or its converted content), and its first characters."""
-    with opener(path, "rb") as file:
-        head = file.read(_HEAD)
-        if encoding is None and head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            encoding = "utf-16"
-        has_old_line_ends = b"\r" in head and b"\n" not in head
-        if encoding is None and not has_old_line_ends:
-            text = path if opener is open else head + file.read()
-            return text, head.decode("utf-8-sig", errors="replace")
-        try:
-            decoded = (head + file.read()).decode(encoding or "utf-8")
-        except LookupError:
-            raise ValueError(
-                f"encoding must be one that Python knows, such as latin-1, got {encoding!r}"
-            ) from None
-        except UnicodeError as error:
-            raise ValueError(f"{path} is not {encoding or 'utf-8'} text: {error}") from None
-    decoded = decoded.removeprefix("\ufeff")
-    decoded = decoded if "\n" in decoded else decoded.replace("\r", "\n")
-    return decoded.encode(), decoded[:_HEAD]
-
-
-def _has_quotes(text: Source) -> bool:
-    """Return whether there is a double quote."""
-    if isinstance(text, bytes):
-        return b'"' in text
-    if text.stat().st_size == 0:
-        return False
-    with text.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(b'"') >= 0
-
-
-def _with_checked_quotes(
-    path: Path, text: Source, separator: str, quote: str | None
-) -> tuple[Source, bool]:
-    """Return text in which Polars finds the rows of ``csv.reader``, and whether it has quotes.
-
-    Polars reads quoted values that start and end beside separators, on one line. Other text is
-    written again by the standard library, with line breaks in values replaced by blanks, and as
-    many blank lines after the row.
-    """
-    comma = re.escape(separator)
-    cell = rf'(?:"(?:[^"]|"")*"|[^"{comma}]*)'
-    fits = pl.col("line").str.contains(rf"^\ufeff?{cell}(?:{comma}{cell})*\r?$")
-    quoted = pl.scan_lines(text, glob=False).filter(pl.col("line").str.contains('"', literal=True))
-    if quoted.select(fits.all()).collect().item():
-        return text, True
-    content = text.read_bytes() if isinstance(text, Path) else text
-    lines = [line + "\n" for line in content.decode("utf-8-sig").split("\n")]
-    reader = csv.reader(lines, delimiter=separator, strict=True)
-    written = io.StringIO()
-    writer = csv.writer(written, delimiter=separator, lineterminator="\n")
-    before, commas = 0, lines[0].count(separator)
-    try:
-        for row in reader:
-            own = lines[before : reader.line_num]
-            if len(own) > 1:
-                if quote is None and commas and all(it.count(separator) == commas for it in own):
-                    raise ValueError(
-                        f"{path}, line {before + 1}: a quoted value ends {len(own) - 1} lines "
-                        "below, but these lines look like rows: pass --quote none if quotes are "
-                        "ordinary characters, or --quote double if the value has line breaks"
-                    )
-                row = [" ".join(value.splitlines()) for value in row]
-            writer.writerow(row)
-            written.write("\n" * (len(own) - 1))
-            before = reader.line_num
-    except csv.Error as error:
-        if separator == "\t" and quote is None:
-            return text, False
-        raise ValueError(
-            f"{path}, line {before + 1}: broken quotes ({error}): pass --quote none if quotes are "
-            "ordinary characters"
-        ) from None
-    return written.getvalue().encode(), True
-
-
-@contextmanager
-def _one_line(path: Path) -> Iterator[None]:
-    """Convert errors of Polars to a ``ValueError`` without hints for programmers."""
-    try:
-        yield
-    except (
-        pl.exceptions.PolarsError,
-        OSError,
-        EOFError,
-        zlib.error,
-        csv.Error,
-        UnicodeError,
-    ) as error:
-        text = str(error).partition("\n")[0]
-        if re.search("utf-?8", text, re.IGNORECASE):
-            text = _not_utf8(path)
-        raise ValueError(f"cannot read {path}: {text}") from None
-
-
-def _not_utf8(path: Path) -> str:
-    """Return advice on a file that is not UTF-8, with the number of its first invalid line."""
-    with path.open("rb") as file:
-        opener: Any = gzip.open if file.read(2) == b"\x1f\x8b" else open
-    with opener(path, "rb") as file:
-        bad = (b"\0" in line or line.decode(errors="ignore").encode() != line for line in file)
-        number = next((number for number, is_bad in enumerate(bad, 1) if is_bad), 1)
-    return f"line {number} is not UTF-8: name the encoding, such as latin-1, with --encoding"
+    text = plain_values(column).cast(pl.String).fill_null("").str.normalize("NFC")
+    known = text.filter(~text.is_in(unknown))
+    return text if whole_numbers(known) is None else text.str.replace(r"\.0+$", "")

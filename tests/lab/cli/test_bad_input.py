@@ -79,7 +79,6 @@ COMMANDS = [
     (f"{ON_SCOPES} --table good.csv --label-column kind", "has no column 'kind'; it has file"),
     (f"{ON_SCOPES} --label-column kind", "label_column is for a table: name it with --table"),
     (f"{ON_SCOPES} --folders places", "folders must be 'classes' or 'domains', got places"),
-    (f"{ON_SCOPES} --value-range 9,3", "value_range must be LOW,HIGH with 0 <= LOW < HIGH"),
     (f"{ON_SCOPES} --evaluate-on validation --labels-per-class 5", "class scope1 has 4"),
     ("embed . --out e.npy --output tail", 'Invalid value "tail" for --output. Choose'),
     (
@@ -99,7 +98,7 @@ COMMANDS = [
     (f"{COMPARE_RANKING} --devices 2", "devices must be 1 in a comparison"),
     (f"{COMPARE_RANKING} --split none", "split must leave something to evaluate, got 'none'"),
     ("train ranking --data shopp", "no data set is called 'shopp'; known are ml-100k"),
-    (f"{RANKING} --item-column film", "bought.csv has no column 'film' for the items; it has cust"),
+    (f"{RANKING} --item-column film", "bought.csv has no column 'film'; it has cust"),
     (f"{RANKING} --split given", "split cannot be 'given'"),
     (f"{RANKING} --separator ab", "separator must be one character or 'tab', got 'ab'"),
     ("evaluate .", ". is not a run folder: it has no config.yaml"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from web import Server, serving
 
-from bayescl_lab._downloads import DataSource, RemoteFile
+from bayescl_lab._downloads import SOURCES, DataSource
 from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import Published
 from tests.lab.ranking.readers.tables import zipped
@@ -26,10 +26,9 @@ def small_movielens(monkeypatch) -> Iterator[Server]:
     data = zipped({"ml-100k/u.data": RATINGS.encode()})
     with serving(data) as server:
         checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        file = RemoteFile(server.url, "ml-100k.zip", len(data), checksum)
-        source = DataSource("ml-100k", "interactions", "MovieLens-100k", (file,), "cite", "home")
-        monkeypatch.setattr("bayescl_lab.cli.data.INTERACTIONS", (source,))
-        monkeypatch.setattr(catalog, "SOURCES", (source,))
+        given = (server.url, len(data), checksum, "cite", "home")
+        source = DataSource("ml-100k", "interactions", "MovieLens-100k", *given)
+        monkeypatch.setitem(SOURCES, "ml-100k", source)
         monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 4, 5, 20))
         yield server
 
@@ -60,15 +59,16 @@ def test_fetch_downloads_once_and_verify_finds_it_whole(bayescl, small_movielens
     assert small_movielens.requests == 1
     outcome = bayescl("data verify ml-100k")
     assert "4 users, 5 items, 20 interactions" in outcome.out
-    assert "ml-100k.zip" in outcome.out
+    assert "data.zip" in outcome.out
 
 
 def test_an_archive_of_images_is_checked(bayescl, monkeypatch):
     content = b"pretend that these are photographs"
     checksum = f"md5:{hashlib.md5(content, usedforsecurity=False).hexdigest()}"
-    file = RemoteFile("http://127.0.0.1:9/", "photographs.bin", len(content), checksum)
-    source = DataSource("photographs", "images", "Photographs", (file,), "cite", "home")
-    monkeypatch.setattr("bayescl_lab.cli.data.IMAGES", (source,))
+    given = ("http://127.0.0.1:9/photographs.bin", len(content), checksum, "cite", "home")
+    monkeypatch.setitem(
+        SOURCES, "photographs", DataSource("photographs", "images", "Photographs", *given)
+    )
     file = Path("data/photographs/photographs.bin")
     file.parent.mkdir(parents=True)
     file.write_bytes(content)

@@ -148,17 +148,6 @@ def test_unlabeled_images_of_an_archive_are_in_no_figure(bayescl):
     assert "got 9: class 0 has 8, and 0 more in the test split" in refused.complaint
 
 
-def test_few_folders_that_every_probe_tells_apart_get_a_line_of_caution(bayescl):
-    for number, value in enumerate([0, 255] * 30):
-        place = Path("places", f"{'ab'[number % 2]}x", f"{number}.png")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        noise = np.random.default_rng(number).integers(-30, 30, (8, 8))
-        Image.fromarray((value + noise).clip(0, 255).astype(np.uint8)).save(place)
-    line = "folders are read as classes (ax, bx); if they are sources, pass --folders domains"
-    assert line in bayescl(f"train images --data places {QUICK} --out run").out
-    assert line not in bayescl(f"train images --data places {QUICK} --folders domains").out
-
-
 def test_images_of_16_bits_are_embedded_with_the_range_of_the_run(bayescl):
     values = np.random.default_rng(0).integers(0, 4096, (20, 8, 8)).astype(np.uint16)
     values[0, 0, :2] = 0, 4095

@@ -63,7 +63,6 @@ def test_few_large_photographs_are_trained_with_a_smaller_batch_and_a_hint(bayes
     outcome = bayescl(line)
     assert outcome.status == 0, outcome.err
     assert "batches have 4, half of the 8 training images" in outcome.err
-    assert "the images have 160 x 130 pixels: training is faster with smaller ones" in outcome.err
 
 
 def test_a_resumed_run_may_save_less_often(bayescl, image_run):

@@ -212,22 +212,10 @@ def test_files_of_several_pages_are_counted_and_named_and_the_first_page_is_read
     )
 
 
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (("scope1", "scope2"), True),
-        (("Batch A", "batch-b"), True),
-        (("2024-05-01", "2024-05-02"), True),
-        (("0", "1"), False),
-        (("scope1", "cat"), False),
-    ],
-)
-def test_folders_with_names_of_sources_get_a_line_of_caution(tmp_path, names, expected):
-    make_folder(tmp_path, dict.fromkeys(names, 3))
-    remarks = load_folder(tmp_path)[2]
-    assert any("if they are sources, pass --folders domains" in it for it in remarks) == expected
+def test_folders_may_be_domains(tmp_path):
+    make_folder(tmp_path, dict.fromkeys(("scope1", "scope2"), 3))
     train, _, remarks = load_folder(tmp_path, folders="domains")
-    assert (train.class_names, train.domain_names) == ((), tuple(sorted(names)))
+    assert (train.class_names, train.domain_names) == ((), ("scope1", "scope2"))
     assert train.domains.tolist() == [0, 0, 0, 1, 1, 1]
     assert train.labels.tolist() == [-1] * 6
     assert remarks == []

@@ -100,7 +100,11 @@ def test_a_table_of_domains_alone_leaves_class_folders_as_they_are(tmp_path):
     ("text", "columns", "message"),
     [
         ("name;x\n1;2", {}, "a.csv has no column that looks like files; it has name, x: name the"),
-        ("file,x\na,1", {"label_column": "y"}, "has no column 'y'; it has file, x.*--label-column"),
+        (
+            "file,x\na,1",
+            {"label_column": "y"},
+            "has no column 'y'; it has file, x.*--label-column",
+        ),
         ("file,x\na,1,2", {}, "line 2: there are more values than in the first line"),
         ("file,label\n0.png,a\n0.png,b", {}, "rows of 0.png contradict each other"),
         ("file,label\nx.png,a", {}, "column 'file' matches no image of the folder: it has 'x.png'"),

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.splits import split_interactions, tied_users
+from bayescl_lab.ranking.splits import split_interactions
 
 COUNTS = st.lists(st.integers(0, 12), min_size=1, max_size=8)
 
@@ -58,7 +58,6 @@ def test_last_holds_out_the_latest_interaction_of_all_who_have_two():
         assert (latest, user) == ((0, 3), 2)
         drawn.add(item)
     assert drawn == {1, 4}  # equal times
-    assert tied_users(whole) == 1
 
 
 def test_a_split_in_time_holds_out_the_latest_of_all_and_divides_no_moment():

@@ -12,7 +12,7 @@ from runs.same_run import assert_same_run, fill_the_disk, final_state
 
 from bayescl_lab import load
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.image_run import ImageRun, evaluate_images, train_images
+from bayescl_lab.runs.images.image_run import ImageRun, train_images
 from bayescl_lab.runs.ranking.ranking_run import train_ranking
 
 EPOCHS, STEPS = 3, 18
@@ -98,7 +98,7 @@ def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(
     with pytest.raises(ValueError, match="images differ from those that the run was trained on"):
         train_images(replace(run_settings, data=str(other)), out, resume=True)
     train_images(replace(run_settings, data=str(moved)), out, resume=True)
-    assert evaluate_images(out).row.epochs == EPOCHS
+    assert ImageRun.evaluate_in(out).row.epochs == EPOCHS
     images.write_bytes(content)
     assert_same_run(out, trained(run_settings))
 

@@ -21,19 +21,26 @@ import numpy as np
 import polars as pl
 import torch
 
-from bayescl_lab._arrays import UNKNOWN_WORDS, array_names, read_array
-from bayescl_lab._tables import open_table, plain_name, plain_values, whole_numbers
+from bayescl_lab._arrays import UNKNOWN_WORDS, about_unknown, array_names, read_array
+from bayescl_lab._tables import check_widths, class_names, each, find_columns, open_table
 from bayescl_lab._types import AnyArray
 from bayescl_lab.items.parts import Parts, left_out, mask_of_test, parts_of, train_and_test
 from bayescl_lab.items.store import ItemStore, labeled_store
 
 Array = AnyArray
+Find = Callable[[Sequence[str]], dict[str, str]]
+"""Function of the names in a file that returns the names of labels, domains and ids."""
+
+Read = tuple[dict[str, Array], list[str]]
+"""Arrays by kind, and remarks."""
 
 _NAMES = {
-    "labels": "labels label class classname category target y celltype",
-    "domains": "domains domain batch plate donor chemistry device scanner speaker session subject"
-    " patient site source user day",
-    "ids": "ids id index identifier barcode unnamed0 rowid sampleid",
+    "label": each("labels label class classname category target y celltype"),
+    "domain": each(
+        "domains domain batch plate donor chemistry device scanner speaker session subject patient "
+        "site source user day"
+    ),
+    "id": each("ids id index identifier barcode unnamed0 rowid sampleid"),
 }
 """Names of columns and arrays, without punctuation and in lower case, the most likely first."""
 
@@ -51,7 +58,6 @@ def load_arrays(
     fold: int = 0,
     evaluate_on: str = "test",
     classes: str | None = None,
-    max_train_items: int | None = None,
     labels_per_class: int | None = None,
     split: bool = True,
 ) -> Parts:
@@ -68,7 +74,6 @@ def load_arrays(
         fold: Number that determines which domains are left out.
         evaluate_on: Split to evaluate on, "test" or "validation".
         classes: Comma-separated names of classes. Default: all classes.
-        max_train_items: Approximate number of training items. Default: all.
         labels_per_class: Smallest number of labeled items of each class that stay in the training
             split when a part is split off. Default: 0.
         split: Whether to split items. If False, all are in the first part.
@@ -80,11 +85,11 @@ def load_arrays(
     path, keep = Path(data), labels_per_class or 0
     if not path.is_file():
         raise ValueError(f"there is no file {data}: arrays are .npz, .npy, .h5ad, CSV or Parquet")
-    suffix = path.suffix.lower()
-    named = {"labels": label_column, "domains": domain_column}
-    readers = {".npz": _read_npz, ".npy": _read_npy, ".h5ad": _read_h5ad}
-    read: Callable[..., tuple[dict[str, Array], list[str]]] = readers.get(suffix, _read_table)
-    arrays, remarks = read(path, named)
+    read = {".npz": _read_npz, ".npy": _read_npy, ".h5ad": _read_h5ad}.get(
+        path.suffix.lower(), _read_table
+    )
+    given = {"label": label_column, "domain": domain_column}
+    arrays, remarks = read(path, lambda names: find_columns(path, names, _NAMES, given))
     store, words = _store(path.name, arrays, unknown)
     remarks = [f"{data}: {line}" for line in (*remarks, *words)]
     if standardize == "domain":
@@ -107,7 +112,6 @@ def load_arrays(
         about,
         evaluate_on=evaluate_on,
         classes=classes,
-        max_train_items=max_train_items,
         labels_per_class=keep,
     )
 
@@ -139,10 +143,8 @@ def _store(
     constant = int((flat == flat[0]).all(axis=0).sum())
     if constant == flat.shape[1]:
         raise ValueError(f"{name}: all features are constant")
-    given = {one: np.asarray(arrays[one]) for one in ("labels", "domains") if one in arrays}
-    words = (it.astype(str) for it in given.values() if it.dtype.kind in "US")
-    counts = Counter(word for it in words for word in it[np.isin(it, unknown)].tolist() if word)
-    ids = arrays.get("ids")
+    given = {kind: arrays.get(kind) for kind in ("label", "domain")}
+    ids = arrays.get("id")
     if ids is not None and ids.shape != (len(x),):
         raise ValueError(f"{name}: ids must hold one value per item, got shape {list(ids.shape)}")
     ids = None if ids is None else ids.astype(str)
@@ -150,40 +152,36 @@ def _store(
         raise ValueError(f"{name}: ids must differ, got {len(np.unique(ids))} of {len(ids)} items")
     store = labeled_store(
         torch.from_numpy(values),
-        given.get("labels"),
-        given.get("domains"),
+        *given.values(),
         name=name,
         ids=ids,
         unknown=unknown,
         noun="items",
     )
-    remarks = [f"{word!r} means unknown ({count})" for word, count in counts.items()]
+    remarks = about_unknown([it for it in given.values() if it is not None], unknown)
     if constant:
         remarks.append(f"{constant} of {flat.shape[1]} features are constant and have no effect")
     return store, remarks
 
 
-def _read_npz(path: Path, named: Mapping[str, str | None]) -> tuple[dict[str, Array], list[str]]:
+def _read_npz(path: Path, find: Find) -> Read:
     """Read named arrays."""
     names = array_names(path)
     if "x" not in names:
         raise ValueError(f"{path} lacks the array x, got {', '.join(names) or 'none'}")
-    wanted = {"x": "x", **_chosen(path, names, named)}
-    wanted |= {"is_train": "is_train"} if "is_train" in names else {}
-    dimensions = {one: (2, 3) if one == "x" else (1,) for one in wanted}
-    arrays = {one: read_array(path, wanted[one], dimensions=dimensions[one]) for one in wanted}
-    return arrays, _about_columns(wanted)
+    found = find([name for name in names if name not in ("x", "is_train")])
+    wanted = {**found, **({"is_train": "is_train"} if "is_train" in names else {})}
+    arrays = {kind: read_array(path, name, dimensions=(1,)) for kind, name in wanted.items()}
+    return {"x": read_array(path, "x", dimensions=(2, 3)), **arrays}, _about_columns(found)
 
 
-def _read_npy(path: Path, named: Mapping[str, str | None]) -> tuple[dict[str, Array], list[str]]:
+def _read_npy(path: Path, find: Find) -> Read:
     """Read one array."""
-    for kind, name in named.items():
-        if name is not None:
-            raise ValueError(f"{path} has no {kind}: save them with x in an .npz file")
+    find([])  # raises if a column is named
     return {"x": read_array(path, dimensions=(2, 3))}, []
 
 
-def _read_h5ad(path: Path, named: Mapping[str, str | None]) -> tuple[dict[str, Array], list[str]]:
+def _read_h5ad(path: Path, find: Find) -> Read:
     """Read the matrix and the observations of annotated data."""
     try:
         import anndata
@@ -192,101 +190,81 @@ def _read_h5ad(path: Path, named: Mapping[str, str | None]) -> tuple[dict[str, A
     try:
         cells = anndata.read_h5ad(path)
         x = cells.X.toarray() if hasattr(cells.X, "toarray") else np.asarray(cells.X)
-        wanted = _chosen(path, [str(name) for name in cells.obs.columns], named)
-        columns = {kind: cells.obs[name] for kind, name in wanted.items()}
+        found = find([str(name) for name in cells.obs.columns])
+        columns = {kind: cells.obs[name] for kind, name in found.items()}
         ids = cells.obs_names.to_numpy().astype(str)
     except (OSError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"cannot read {path}: {str(error).partition(chr(10))[0]}") from None
-    texts = {kind: _codes(pl.Series(it.astype(object).tolist())) for kind, it in columns.items()}
-    return {"x": x, **texts, "ids": ids}, _about_columns(wanted)
+    texts = {kind: _text(pl.Series(it.astype(object).tolist())) for kind, it in columns.items()}
+    return {"x": x, **texts, "id": ids}, _about_columns(found)
 
 
-def _read_table(path: Path, named: Mapping[str, str | None]) -> tuple[dict[str, Array], list[str]]:
+def _read_table(path: Path, find: Find) -> Read:
     """Read a table. Text columns are left out, and a remark names them."""
     table = open_table(path)
     repeated = [name for name, count in Counter(table.header).items() if count > 1]
     if repeated:
         raise ValueError(f"{path}: several columns are called {repeated[0]!r}")
-    wanted = _chosen(path, table.header, named)
-    others = [name for name in table.header if name not in wanted.values()]
-    frame = table.read({str(place): name for place, name in enumerate(table.header)})
-    if (wide := frame.filter(pl.col("surplus").is_not_null())).height:
-        line = f"{path}, {table.unit} {wide['line'][0]}"
-        raise ValueError(f"{line}: there are more values than in the first line")
-    places = {name: str(place) for place, name in enumerate(table.header)}
-    texts = {kind: _codes(frame[places[name]]) for kind, name in wanted.items()}
-    numbers = frame.select(
-        pl.col(pl.String).str.strip_chars().cast(pl.Float64, strict=False),
-        pl.exclude(pl.String),
-    )
-    features, text_columns = [], []
-    for name in others:
-        column, raw = numbers[places[name]], frame[places[name]]
-        if not (column.dtype.is_numeric() or column.dtype == pl.Boolean):
-            text_columns.append(name)
-            continue
-        if raw.dtype == pl.String and column.null_count() > raw.null_count():
-            lost = (
-                column.is_null() & raw.is_not_null() & ~raw.str.strip_chars().is_in(UNKNOWN_WORDS)
-            )
-            if int(lost.sum()) > len(raw) / 2:  # a column of text
-                text_columns.append(name)
-                continue
-            if lost.any():
-                row = int(lost.arg_max() or 0)
-                line = f"{path}, {table.unit} {frame['line'][row]}"
-                raise ValueError(f"{line}: {raw[row]!r} in column {name!r} is not a number")
-        features.append(name)
-    if not features:
+    found = find(table.header)
+    others = {str(at): it for at, it in enumerate(table.header) if it not in found.values()}
+    if not others:
         raise ValueError(f"{path} has no numeric column besides labels, domains and ids")
-    chosen = numbers.select(pl.col([places[name] for name in features]).cast(pl.Float64))
-    gaps = [name for name in features if chosen[places[name]].null_count()]
+    numbers = table.read(others, numeric=True)
+    check_widths(table, numbers)
+    columns = (it for it in numbers.iter_columns() if it.name in others)
+    doubtful = [it.name for it in columns if it.has_nulls() or not _is_numeric(it)]
+    wanted = {**found, **{at: others[at] for at in doubtful}}
+    text = table.read(wanted) if wanted else numbers
+    numbers = numbers.filter(pl.col("line").is_in(text["line"].implode()))
+    left_out: list[str] = []
+    gaps: dict[str, int] = {}
+    for at in doubtful:
+        column, raw = numbers[at], text[at]
+        if raw.dtype == pl.String:
+            column = raw.str.strip_chars().cast(pl.Float64, strict=False)
+            known = ~raw.fill_null("").str.strip_chars().is_in(UNKNOWN_WORDS)
+            lost = (column.is_null() & known).arg_true()
+            if 0 < len(lost) <= len(raw) / 2:
+                line = f"{path}, {table.unit} {text['line'][lost[0]]}"
+                value = f"{raw[lost[0]]!r} in column {others[at]!r}"
+                raise ValueError(f"{line}: {value} is not a number")
+        if _is_numeric(column) and (raw.dtype != pl.String or not len(lost)):
+            numbers = numbers.with_columns(column.alias(at))
+            gaps |= {others[at]: column.null_count()} if column.null_count() else {}
+        else:
+            left_out.append(others.pop(at))
+    if not others:
+        raise ValueError(f"{path} has no numeric column besides labels, domains and ids")
     if gaps:
-        count = sum(chosen[places[name]].null_count() for name in gaps)
         raise ValueError(
-            f"{path}: {count} values are missing, in the columns {_listed(gaps)}: fill them in or "
-            "remove the rows or columns"
+            f"{path}: {sum(gaps.values())} values are missing, in the columns "
+            f"{_listed([*gaps])}: fill them in or remove the rows or columns"
         )
-    remarks = [*_about_columns(wanted), f"{len(features)} features: {_listed(features)}"]
-    if text_columns:
-        remarks.append(f"text columns are left out: {_listed(text_columns)}")
-    return {"x": chosen.to_numpy(), **texts}, remarks
+    remarks = _about_columns(found)
+    remarks.append(f"{len(others)} features: {_listed([*others.values()])}")
+    if left_out:
+        remarks.append(f"text columns are left out: {_listed(left_out)}")
+    texts = {kind: _text(text[kind]) for kind in found}
+    return {"x": numbers.select(pl.col([*others]).cast(pl.Float64)).to_numpy(), **texts}, remarks
 
 
-def _chosen(path: Path, names: Sequence[str], named: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the names of labels, domains and ids: given, or found among the names."""
-    found: dict[str, str] = {}
-    plain = {plain_name(name): name for name in reversed(names)}
-    for kind, usual in _NAMES.items():
-        name = named.get(kind)
-        if name is None:
-            free = (plain[one] for one in usual.split() if one in plain)
-            name = next(
-                (one for one in free if one not in (*found.values(), *named.values())), None
-            )
-        elif name not in names:
-            raise ValueError(f"{path} has no column {name!r}; the columns are {_listed(names)}")
-        if name is not None:
-            found[kind] = name
-    return found
+def _is_numeric(column: pl.Series) -> bool:
+    """Return whether a column can be a feature."""
+    return column.dtype.is_numeric() or column.dtype == pl.Boolean
 
 
-def _codes(column: pl.Series) -> Array:
-    """Return labels, domains or ids as text; 7 and 7.0 are equal."""
-    text = plain_values(column).cast(pl.String).fill_null("").str.normalize("NFC")
-    known = text.set(text.is_in(UNKNOWN_WORDS), None)
-    whole = whole_numbers(known.drop_nulls())
-    text = text if whole is None else text.str.replace(r"\.0+$", "")
-    return np.array(text.to_list(), dtype=str)
+def _text(column: pl.Series) -> Array:
+    """Return labels, domains or ids as text."""
+    return np.array(class_names(column, UNKNOWN_WORDS).to_list(), dtype=str)
 
 
-def _about_columns(wanted: Mapping[str, str]) -> list[str]:
+def _about_columns(found: Mapping[str, str]) -> list[str]:
     """Say which columns are labels and domains, and how domains are used."""
-    lines = [f"{kind} from {name!r}" for kind, name in wanted.items() if kind in _NAMES]
-    remarks = [", ".join(lines)] if lines else []
-    if "domains" in wanted:
+    lines = ", ".join(f"{kind}s from {name!r}" for kind, name in found.items())
+    remarks = [lines] if lines else []
+    if "domain" in found:
         remarks.append(
-            f"pass --domains if {wanted['domains']!r} is a nuisance such as a batch or a device: "
+            f"pass --domains if {found['domain']!r} is a nuisance such as a batch or a device: "
             "candidates then come from the item's own domain"
         )
     return remarks

@@ -46,19 +46,14 @@ class Standardization(nn.Module):
         self.register_buffer("mean", (center + total / count).float().view(-1, *ones))
         self.register_buffer("deviation", deviation.float().view(-1, *ones))
 
-    @classmethod
-    def of(cls, mean: Tensor, deviation: Tensor) -> Standardization:
-        """Return a standardization with a given mean and deviation."""
-        self = cls.__new__(cls)
-        nn.Module.__init__(self)
-        self.register_buffer("mean", mean)
-        self.register_buffer("deviation", deviation)
-        return self
-
     def forward(self, items: Items) -> Views:
         """Standardize items."""
-        scaled: Tensor = (items.float() - self.mean) / self.deviation
-        return scaled.clamp(-CLIP, CLIP)
+        return standardized(items, self.mean, self.deviation)
+
+
+def standardized(items: Items, mean: Tensor, deviation: Tensor) -> Views:
+    """Scale items to mean 0 and deviation 1, and clip them."""
+    return ((items.float() - mean) / deviation).clamp(-CLIP, CLIP)
 
 
 class ArrayViews(Augmentation):
@@ -141,9 +136,9 @@ class SignalViews(ArrayViews):
         share = self.crop + (1 - self.crop) * torch.rand(count, 1, generator=generator)
         start = (1 - share) * torch.rand(count, 1, generator=generator)
         factors = 1 + self.scale * torch.randn(count, channels, 1, generator=generator)
-        places = (start + share * torch.linspace(0, 1, length)) * (length - 1)
-        left = places.long().clamp(0, max(0, length - 2))
-        right, part = (left + 1).clamp_max(length - 1), (places - left)[:, None].to(items.device)
+        position = (start + share * torch.linspace(0, 1, length)) * (length - 1)
+        left = position.long().clamp(0, max(0, length - 2))
+        right, part = (left + 1).clamp_max(length - 1), (position - left)[:, None].to(items.device)
         at_left, at_right = (
             items.gather(2, index[:, None].expand(-1, channels, -1).to(items.device))
             for index in (left, right)

@@ -9,24 +9,25 @@ from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, Transf
 
 from bayescl_lab._downloads import (
     DATA_VARIABLE,
+    SOURCES,
     DataSource,
     data_folder,
     fetch_source,
     verify_file,
 )
 from bayescl_lab.cli._console import Bar, console, say, table
-from bayescl_lab.images.catalog import DIGITS
-from bayescl_lab.images.catalog import SOURCES as IMAGES
-from bayescl_lab.ranking.catalog import SOURCES as INTERACTIONS
 from bayescl_lab.ranking.catalog import fetch_interactions, known_folder
+
+_DIGITS = "digits"
 
 
 def list() -> None:
     """List the data sets that have names, with size and terms of use."""
-    rows = [(DIGITS.name, DIGITS.title, "always", "with scikit-learn", DIGITS.terms)]
-    for source in (*IMAGES, *INTERACTIONS):
-        here = "yes" if is_there(source) else "no"
-        size = decimal(source.size) if source.files else "by hand"
+    rows = []
+    for source in SOURCES.values():
+        here = "always" if source.name == _DIGITS else "yes" if is_there(source) else "no"
+        by_hand = "with scikit-learn" if source.name == _DIGITS else "by hand"
+        size = decimal(source.size) if source.url else by_hand
         rows.append((source.name, source.title, here, size, source.terms))
     head = ("name", "description", "here", "download", "terms")
     shown = table(f"data sets of {data_folder()}", head, rows, words=len(head))
@@ -51,7 +52,7 @@ def fetch(name: str) -> None:
     """
     source = _source(name)
     say(f"{source.title}, {source.homepage}", f"terms: {source.terms}")
-    if not source.files:
+    if not source.url:
         say(source.instructions)
         return
     say(f"{decimal(source.size)} to {data_folder() / source.name}")
@@ -75,10 +76,8 @@ def verify(name: str) -> None:
     if source.kind == "interactions":
         say(*verify_interactions(name))
         return
-    for file in source.files:
-        path = data_folder() / name / file.filename
-        verify_file(path, file.checksum)
-        say(f"{path} is the published file (its checksum matches)")
+    verify_file(source.archive, source.checksum)
+    say(f"{source.archive} is the published file (its checksum matches)")
 
 
 def is_there(source: DataSource) -> bool:
@@ -91,9 +90,8 @@ def is_there(source: DataSource) -> bool:
 
 def _source(name: str) -> DataSource:
     """Return the source of a data set; raise ``ValueError`` if the name is unknown."""
-    if name == DIGITS.name:
+    if name == _DIGITS:
         raise ValueError(f"{name} come with scikit-learn: there is nothing to fetch or verify")
-    sources = {source.name: source for source in (*IMAGES, *INTERACTIONS)}
-    if name not in sources:
-        raise ValueError(f"no data set is called {name!r}; known are {', '.join(sources)}")
-    return sources[name]
+    if name not in SOURCES:
+        raise ValueError(f"no data set is called {name!r}; known are {', '.join(SOURCES)}")
+    return SOURCES[name]

@@ -17,16 +17,13 @@ from bayescl_lab.images.pixels import Pixels
 from bayescl_lab.items.augmentation import Augmentation
 from bayescl_lab.items.store import ItemStore, copied_to
 
-MEASURED_VALUES = 2**28  # pixel values measured for mean and deviation, at most
 _VALUES_AT_ONCE = 2**24  # pixel values measured at a time; limits memory
 
 
 class Normalization(nn.Module):
     """Scale pixel values to mean 0 and standard deviation 1 in every channel.
 
-    Mean and deviation are computed from the given images and are part of ``state_dict``. If the
-    images have more than 2^28 pixel values (1,783 color images of 224 x 224), evenly spaced images
-    with that many values are used.
+    Mean and deviation are computed from the given images and are part of ``state_dict``.
     """
 
     mean: Float[Tensor, "1 channels 1 1"]
@@ -35,10 +32,8 @@ class Normalization(nn.Module):
     def __init__(self, images: ItemStore) -> None:
         super().__init__()
         size = math.prod(images.item_shape)
-        count = min(len(images), max(1, MEASURED_VALUES // size))
-        rows = torch.arange(count) * len(images) // count
         counts = torch.zeros(images.item_shape[0], 256, dtype=torch.int64)
-        for some in rows.split(max(1, _VALUES_AT_ONCE // size)):
+        for some in torch.arange(len(images)).split(max(1, _VALUES_AT_ONCE // size)):
             for channel, pixels in enumerate(images.take(some).unbind(dim=1)):
                 counts[channel] += torch.bincount(pixels.flatten(), minlength=256).cpu()
         shares = counts.double() / counts.sum(dim=1, keepdim=True)
@@ -108,7 +103,7 @@ class AffineNoise(Augmentation):
         scale = uniform(1 - 0.15 * reach, 1 + 0.15 * reach)
         shift = torch.stack([2 * uniform(-0.1 * reach, 0.1 * reach) for _ in range(2)], dim=1)
         shear = uniform(-10 * reach, 10 * reach).deg2rad().tan()
-        torch.rand(count, generator=generator)  # not used: noise keeps its place among the draws
+        torch.rand(count, generator=generator)  # not used: noise keeps its position among the draws
         cosine, sine = angle.cos() / scale, angle.sin() / scale
         # The inverse of the shear [[1, -s], [0, 1]] times the inverse of the scaled rotation. Steps
         # of one pixel differ in length along the two sides if the image is not square.

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from jaxtyping import Bool
 from torch import Tensor
 
-from bayescl_lab._arrays import UNKNOWN_WORDS, array_names, read_array
-from bayescl_lab.images.catalog import DIGITS
+from bayescl_lab._arrays import UNKNOWN_WORDS, about_unknown, array_names, read_array
 from bayescl_lab.images.folder import load_folder
 from bayescl_lab.images.pixels import store_from_arrays
 from bayescl_lab.images.published import READERS, load_published
-from bayescl_lab.images.table import unknown_words
 from bayescl_lab.items.parts import Parts, mask_of_test, parts_of, split_labeled, train_and_test
 from bayescl_lab.items.store import ItemStore
+
+DIGITS = "digits"
+"""Name of the data set that comes with scikit-learn."""
 
 
 def load_images(
@@ -28,6 +27,7 @@ def load_images(
     classes: str | None = None,
     max_train_images: int | None = None,
     labels_per_class: int | None = None,
+    split: bool = True,
     unknown: Sequence[str] = UNKNOWN_WORDS,
     **of_folder: Any,
 ) -> Parts:
@@ -43,9 +43,9 @@ def load_images(
             :func:`~bayescl_lab.images.folder.find_images`), or path of an ``.npz`` file. The file
             has ``images`` and optionally ``labels`` and ``domains``, one integer or word per image.
             For the layout of the images, see
-            :func:`~bayescl_lab.items.store.store_from_arrays`; an array ``layout`` names it. A
-            boolean ``is_train`` is False for test images. Without a test split, 30 % of the labeled
-            images of each class become the test split.
+            :func:`~bayescl_lab.images.pixels.store_from_arrays`. A boolean ``is_train`` is False
+            for test images. Without a test split, 30 % of the labeled images of each class become
+            the test split.
         evaluate_on: Split to evaluate on, "test" or "validation".
         classes: Comma-separated names of classes. Labels are renumbered, and images without a label
             are left out. Default: all classes.
@@ -53,6 +53,7 @@ def load_images(
             Default: all.
         labels_per_class: Smallest number of labeled images of each class that stay in the training
             split when a part is split off. Default: 0.
+        split: Whether to split off a test split if the files have none.
         unknown: Words in an ``.npz`` file that mean an unknown label or domain.
         **of_folder: Options of :func:`~bayescl_lab.images.folder.load_folder`.
 
@@ -67,7 +68,7 @@ def load_images(
         tensor([51, 49])
     """
     keep = labels_per_class or 0
-    stores, remarks = _load(data, keep, unknown, **of_folder)
+    stores, remarks = _load(data, keep, unknown, split=split, **of_folder)
     return parts_of(
         data,
         stores,
@@ -80,16 +81,16 @@ def load_images(
 
 
 def _load(
-    data: str, keep: int, unknown: Sequence[str], **of_folder: Any
+    data: str, keep: int, unknown: Sequence[str], *, split: bool, **of_folder: Any
 ) -> tuple[Sequence[ItemStore], tuple[str, ...]]:
     """Load training images, test images if there are labels, and remarks."""
     folder = Path(data)
     if not folder.is_dir():
         for name, given in of_folder.items():
             if given not in (None, "classes"):
-                option = "value-range" if name == "values" else name.replace("_", "-")
+                option = name.replace("_", "-")
                 raise ValueError(f"--{option} is for folders of images, got {data}")
-    if data == DIGITS.name:
+    if data == DIGITS:
         return _digits(), ()
     if data in READERS:
         return load_published(data), ()
@@ -108,12 +109,12 @@ def _load(
             f"no data set is called {data!r}; known are {', '.join(known_data_sets())}, "
             "or give a folder of images or the path of an .npz file"
         )
-    return train_and_test(data, store, is_test, keep, remarks)
+    return train_and_test(data, store, is_test, keep, remarks, split=split)
 
 
 def known_data_sets() -> tuple[str, ...]:
     """Return the names that :func:`load_images` accepts."""
-    return (DIGITS.name, *READERS)
+    return (DIGITS, *READERS)
 
 
 def _digits() -> tuple[ItemStore, ...]:
@@ -121,7 +122,7 @@ def _digits() -> tuple[ItemStore, ...]:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    return split_labeled(store_from_arrays(bunch.images / 16, bunch.target, name=DIGITS.name))
+    return split_labeled(store_from_arrays(bunch.images / 16, bunch.target, name=DIGITS))
 
 
 def _npz(
@@ -135,22 +136,18 @@ def _npz(
         "labels": (1,),
         "is_train": (1,),
         "domains": (1,),
-        "layout": (0,),
     }
     names = array_names(path)
     if "images" not in names:
         raise ValueError(f"{path} lacks the array images")
     given = {name: allowed for name, allowed in dimensions.items() if name in names}
     arrays = {name: read_array(path, name, dimensions=given[name]) for name in given}
-    is_train, layout = arrays.pop("is_train", None), arrays.pop("layout", None)
+    is_train = arrays.pop("is_train", None)
     store = store_from_arrays(
         **arrays,
         name=path.name,
-        layout=None if layout is None else str(layout),
         unknown=unknown,
     )
-    named = [arrays[name] for name in ("labels", "domains") if name in arrays]
-    words = (array.astype(str) for array in named if array.dtype.kind in "US")
-    counts = Counter(word for array in words for word in array[np.isin(array, unknown)].tolist())
-    remarks = [f"{path}: {line}" for line in unknown_words(counts)]
+    named = (arrays[name] for name in ("labels", "domains") if name in arrays)
+    remarks = [f"{path}: {line}" for line in about_unknown(named, unknown)]
     return store, mask_of_test(store, is_train), remarks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -32,13 +31,6 @@ TEST_FOLDERS = ("test", "val", "validation", "valid")
 """Names of the test split. The first that exists is used."""
 
 UNLABELED_FOLDER = "unlabeled"  # folder of images of unknown class, beside class folders
-
-_SOURCE = re.compile(
-    r"\d{4}-?\d\d-?\d\d|(batch|cam|camera|center|centre|day|device|hospital|lab|microscope|plate|"
-    r"run|scanner|scope|sensor|session|site|source|station)[-_ ]?([a-z]|\d+)?",
-    re.IGNORECASE,
-)
-"""Folder names that suggest a source instead of a class."""
 
 
 class ImageFile(NamedTuple):
@@ -104,22 +96,11 @@ def load_folder(
         values=values,
         unknown=("",),
     )
-    is_by_folder = folders == "classes" and not has_labels and len(store.class_names) > 1
-    if is_by_folder and all(map(_SOURCE.fullmatch, store.class_names)):
-        remarks.append(f"{folder}: {caution(store.class_names)}")
     if left_out:
         named = listed([f"{folder / name} ({reason})" for name, reason in left_out.items()])
         remarks.append(f"{folder}: {len(left_out)} of {len(files)} files left out: {named}")
     remarks += [f"{folder}: {line}" for line in more]
     return store, torch.tensor([file.is_test for file in kept]), remarks
-
-
-def caution(folders: Sequence[str]) -> str:
-    """Return a note that class folders may be sources."""
-    return (
-        f"folders are read as classes ({listed(folders)}); if they are sources, "
-        "pass --folders domains"
-    )
 
 
 def part_folders(folder: Path) -> list[Path]:
@@ -189,8 +170,8 @@ def _visible_files(part: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> None:  # instead of treating an unreadable subfolder as empty
         raise ValueError(f"cannot read {part}: {error.strerror or error}")
 
-    for place, folders, names in os.walk(part, onerror=refuse, followlinks=True):
-        here = Path(place)
+    for parent, folders, names in os.walk(part, onerror=refuse, followlinks=True):
+        here = Path(parent)
         # Class folders may be links. Links inside them may form cycles, and are skipped.
         below = (here / name for name in folders if _is_visible(name))
         folders[:] = [it.name for it in below if here == part or not it.is_symlink()]
@@ -238,7 +219,6 @@ def _decoded(
         remarks.append(f"the transparency of {clear} images is dropped")
     if values is not None:
         remarks.append(
-            f"{len(deep)} images of 16 bits: values from {values[0]} to {values[1]} "
-            "become 0 to 255 (--value-range LOW,HIGH to change)"
+            f"{len(deep)} images of 16 bits: values from {values[0]} to {values[1]} become 0 to 255"
         )
     return torch.from_numpy(pixels), left_out, values, remarks

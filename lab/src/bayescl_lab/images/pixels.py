@@ -14,7 +14,6 @@ from bayescl_lab._arrays import UNKNOWN_WORDS
 from bayescl_lab.items.store import ItemStore, labeled_store
 
 _CHANNELS = (1, 3, 4)  # usual numbers of channels
-_LAYOUTS = ("channels-first", "channels-last")
 
 Pixels = UInt8[Tensor, "images channels height width"]
 """Images with values from 0 to 255."""
@@ -26,20 +25,18 @@ def store_from_arrays(
     *,
     domains: NDArray[np.generic] | None = None,
     name: str = "arrays",
-    layout: str | None = None,
     unknown: Sequence[str] = UNKNOWN_WORDS,
 ) -> ItemStore:
     """Create an image store from arrays of images and labels, after checking them.
 
     Args:
         images: ``[images, height, width]``, ``[images, channels, height, width]`` or ``[images,
-            height, width, channels]``. Integers from 0 to 255, or floating-point numbers from 0
-            to 1.
+            height, width, channels]``: the channels are the axis of 1, 3 or 4, or else the smaller
+            one of the second and the last axis. Integers from 0 to 255, or floating-point numbers
+            from 0 to 1.
         labels: Integer or word per image. They become the names of classes. Default: all unknown.
         domains: Domain of each image, such as its batch or device, in the same form.
         name: Name of the images in tables and messages.
-        layout: "channels-first" or "channels-last". Default: the channels are the axis of 1, 3 or
-            4, or else the smaller one of the second and the last axis.
         unknown: Strings that mean unknown; see :func:`~bayescl_lab._arrays.numbered`.
 
     Example:
@@ -56,24 +53,20 @@ def store_from_arrays(
             f"{name}: images must have shape [images, height, width] or "
             f"[images, channels, height, width], got {list(images.shape)}"
         )
-    elif _has_channels_last(images, name, layout):
+    elif _has_channels_last(images, name):
         images = images.transpose(0, 3, 1, 2)
     pixels = torch.from_numpy(np.ascontiguousarray(_as_bytes(images, name)))
     return labeled_store(pixels, labels, domains, name=name, unknown=unknown)
 
 
-def _has_channels_last(images: NDArray[np.generic], name: str, layout: str | None) -> bool:
+def _has_channels_last(images: NDArray[np.generic], name: str) -> bool:
     """Return whether the last axis holds the channels; see :func:`store_from_arrays`."""
-    if layout is not None:
-        if layout not in _LAYOUTS:
-            raise ValueError(f"{name}: layout must be one of {', '.join(_LAYOUTS)}, got {layout!r}")
-        return layout == _LAYOUTS[1]
     first, last = images.shape[1], images.shape[3]
     usual = (first in _CHANNELS, last in _CHANNELS)
     if usual == (True, True) or (usual == (False, False) and first == last):
         raise ValueError(
             f"{name}: images of shape {list(images.shape)} may have their channels first or last: "
-            f"add an array 'layout', which holds {' or '.join(map(repr, _LAYOUTS))}"
+            "such shapes are not supported"
         )
     return usual[1] or (not usual[0] and last < first)
 

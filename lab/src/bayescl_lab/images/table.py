@@ -6,21 +6,20 @@ are not given are found by their names, which are compared by letters and digits
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
-
-from bayescl_lab._arrays import UNKNOWN_WORDS
-from bayescl_lab._tables import open_table, plain_name, plain_values, whole_numbers
+from bayescl_lab._arrays import UNKNOWN_WORDS, about_unknown
+from bayescl_lab._tables import check_widths, class_names, each, find_columns, open_table
 
 _NAMES = {
-    "file": "file filename filepath path image imagefile imagename imagepath img imageid",
-    "label": "label labels class classname category target type species diagnosis",
-    "domain": "domain batch source device scanner microscope scope camera site plate hospital "
-    "centre center session",
+    "file": each("file filename filepath path image imagefile imagename imagepath img imageid"),
+    "label": each("label labels class classname category target type species diagnosis"),
+    "domain": each(
+        "domain batch source device scanner microscope scope camera site plate hospital centre "
+        "center session"
+    ),
 }
 """Usual names of each kind of column. The first name in a header is used."""
 
@@ -35,13 +34,13 @@ class ImageTable:
         path: Path of the table.
         columns: Name of the column of each kind: "file", and optionally "label" and "domain".
         rows: Values of each row, by kind. Empty if unknown.
-        unknown: Number of labels and domains with each word that means unknown.
+        remarks: Remark on words that mean unknown, if there are any.
     """
 
     path: Path
     columns: dict[str, str]
     rows: list[dict[str, str]]
-    unknown: Counter[str]
+    remarks: list[str]
 
     @classmethod
     def read(
@@ -55,39 +54,22 @@ class ImageTable:
     ) -> ImageTable:
         """Read a table; raise ``ValueError`` if it cannot be read or a column is missing."""
         table = open_table(path)
-        columns: dict[str, str] = {}
-        plain = {plain_name(name): name for name in reversed(table.header)}
         given = {"file": file_column, "label": label_column, "domain": domain_column}
-        for kind, name in given.items():
-            usual = (plain[word] for word in _NAMES[kind].split() if word in plain)
-            found = name or next((it for it in usual if it not in columns.values()), "")
-            if found in table.header:
-                columns[kind] = found
-            elif name is not None or kind == "file":
-                lacking = f"{name!r}" if name else "that looks like files"
-                raise ValueError(
-                    f"{path} has no column {lacking}; it has {', '.join(table.header[:12])}: "
-                    f"name the right one with --{kind}-column"
-                )
+        columns = find_columns(path, table.header, _NAMES, given, required=("file",))
         frame = table.read(columns)
-        if (wide := frame.filter(pl.col("surplus").is_not_null())).height:
-            line = f"{path}, {table.unit} {wide['line'][0]}"
-            raise ValueError(f"{line}: there are more values than in the first line")
-        words: Counter[str] = Counter()
-        values = []
-        for kind in columns:
-            try:
-                text = plain_values(frame[kind]).cast(pl.String).fill_null("")
-            except ValueError as error:
-                raise ValueError(f"{path}: {error}") from None
-            text = text.str.normalize("NFC")
-            if kind != "file":
-                words.update(text.filter(text.is_in(unknown)).to_list())
-                text = text.set(text.is_in(unknown), None)
-            whole = whole_numbers(text)  # 1 and 1.0 are one class
-            values.append((text if whole is None else whole.cast(pl.String)).fill_null(""))
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
-        return cls(path, columns, rows, words)
+        check_widths(table, frame)
+        try:
+            files = class_names(frame["file"], ()).to_list()
+            names = {
+                it: class_names(frame[it], unknown).to_list() for it in columns if it != "file"
+            }
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        known = [["" if it in unknown else it for it in column] for column in names.values()]
+        rows = zip(files, *known, strict=True)
+        kinds = ("file", *names)
+        remarks = about_unknown(names.values(), unknown)
+        return cls(path, columns, [dict(zip(kinds, row, strict=True)) for row in rows], remarks)
 
     def matched(self, names: Sequence[str]) -> tuple[dict[str, dict[str, str]], list[str]]:
         """Return the row of each file, and remarks on the columns and on missing rows.
@@ -122,7 +104,7 @@ class ImageTable:
             )
         kinds = (f"{kind}s from {name!r}" for kind, name in self.columns.items())
         remarks = [f"{self.path}: {', '.join(kinds)}"]
-        remarks += (f"{self.path}: {line}" for line in unknown_words(self.unknown))
+        remarks += (f"{self.path}: {line}" for line in self.remarks)
         if missing:
             count = f"{len(missing)} of {len(self.rows)} rows"
             remarks.append(f"{self.path}: {count} match no image, or several: {listed(missing)}")
@@ -135,13 +117,6 @@ class ImageTable:
 def listed(names: Sequence[str]) -> str:
     """Join the first few of many names."""
     return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-
-
-def unknown_words(counts: Mapping[str, int]) -> list[str]:
-    """Return a remark on words that were read as unknown."""
-    shown = [f"{word!r} ({count})" for word, count in counts.items() if word]
-    words = f"strings that mean unknown: {', '.join(shown)} (--unknown to change)"
-    return [words] if shown else []
 
 
 def _ends(path: str) -> Iterator[str]:

@@ -65,12 +65,18 @@ def mask_of_test(store: ItemStore, is_train: AnyArray | None) -> Bool[Tensor, " 
 
 
 def train_and_test(
-    data: str, store: ItemStore, is_test: Tensor, keep: int, remarks: Sequence[str]
+    data: str,
+    store: ItemStore,
+    is_test: Tensor,
+    keep: int,
+    remarks: Sequence[str],
+    *,
+    split: bool = True,
 ) -> tuple[Sequence[ItemStore], tuple[str, ...]]:
     """Split items into training and test items, and describe them.
 
     Without a test split, part of each class becomes one; see :func:`split_labeled`. Without labels,
-    there is no second store.
+    or if ``split`` is False, there is no second store then.
     """
     remarks = [*remarks]
     if store.class_names and is_test.any():
@@ -80,7 +86,7 @@ def train_and_test(
             raise ValueError(f"{data}: the training split has no {store.noun} of {listed}")
     train = store.subset(~is_test) if is_test.any() else store
     remarks += _about(data, store, train)
-    if not store.class_names:
+    if not store.class_names or not (is_test.any() or split):
         return [train], tuple(remarks)
     stores = [train, store.subset(is_test)] if is_test.any() else split_labeled(store, keep)
     return stores, tuple(remarks)
@@ -151,7 +157,7 @@ def parts_of(
     if evaluate_on == "validation":
         stores = split_labeled(stores[0], keep)
     train, evaluation = stores[0], stores[1] if len(stores) == 2 else None
-    if evaluation is None and train.class_names and keep <= len(train):
+    if evaluation is None and train.class_names and keep:
         every = f"all labeled {train.noun} are used for training"
         remarks += (f"{data}: {every}, and none is left for evaluation",)
     if evaluation is not None and keep:

@@ -357,8 +357,8 @@ def few_label_draws(
                 f"labels_per_class must be at most the training images of every class, "
                 f"got {labels_per_class} for {len(rows)} images of class {label}"
             )
-        places = torch.rand(draws, len(rows), generator=generator)
-        columns.append(rows[places.topk(labels_per_class, largest=False).indices])
+        order = torch.rand(draws, len(rows), generator=generator)
+        columns.append(rows[order.topk(labels_per_class, largest=False).indices])
     return torch.cat(columns, dim=1)
 
 

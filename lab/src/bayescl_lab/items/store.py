@@ -140,7 +140,7 @@ def labeled_store(
         except ValueError as error:
             raise ValueError(f"{name}: {what} {error}") from None
         numbers.append((torch.from_numpy(codes), names))
-    (label_codes, class_names), (places, domain_names) = numbers
+    (label_codes, class_names), (domain_codes, domain_names) = numbers
     return ItemStore(
         tensor,
         label_codes,
@@ -148,7 +148,7 @@ def labeled_store(
         name,
         rows,
         np.arange(count).astype(str) if ids is None else ids,
-        places if domain_names else None,
+        domain_codes if domain_names else None,
         domain_names,
         **about,
     )

@@ -1,4 +1,4 @@
-"""Published interactions: sources, sizes, terms of use, downloads and verification.
+"""Published interactions: files, sizes and downloads.
 
 Only MovieLens is downloaded automatically. Its archives are verified by the SHA-256 of the files of
 GroupLens. Users must copy the others themselves, because of their terms of use or because there is
@@ -8,19 +8,11 @@ no published checksum.
 from __future__ import annotations
 
 import csv
-import shutil
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from bayescl_lab._downloads import (
-    DataSource,
-    Progress,
-    RemoteFile,
-    data_folder,
-    extract_archive,
-    fetch_source,
-)
+from bayescl_lab._downloads import SOURCES, DataSource, Progress, data_folder, fetch_source
 
 SPLIT = ("train.txt", "test.txt")
 """Files of a split in LightGCN's format."""
@@ -43,27 +35,14 @@ class Published:
     interactions: int | None
 
 
-def _source(row: dict[str, str]) -> DataSource:
-    """Return the source of a data set."""
-    url, checksum = row["url"], f"sha256:{row['sha256']}"
-    archive = RemoteFile(url, url.rpartition("/")[2], int(row["size"] or 0), checksum)
-    texts = (row[name] for name in ("terms", "homepage", "instructions"))
-    archives = (archive,) if url else ()
-    return DataSource(row["name"], "interactions", row["title"], archives, *texts)
-
-
-def _published(row: dict[str, str]) -> Published:
+def _published(patterns: str, users: str, items: str, interactions: str) -> Published:
     """Return the published facts about a data set."""
-    pairs = int(row["interactions"]) if row["interactions"] else None
-    return Published(tuple(row["patterns"].split()), int(row["users"]), int(row["items"]), pairs)
+    pairs = int(interactions) if interactions else None
+    return Published(tuple(patterns.split()), int(users), int(items), pairs)
 
 
-_TEXT = files(__package__).joinpath("catalog.csv").read_text(encoding="utf-8")
-_ROWS = [*csv.DictReader(_TEXT.splitlines())]
-SOURCES = tuple(map(_source, _ROWS))
-"""Sources in the order of tables."""
-
-PUBLISHED = {row["name"]: _published(row) for row in _ROWS}
+_ROWS = files(__package__).joinpath("catalog.csv").read_text(encoding="utf-8").splitlines()
+PUBLISHED = {name: _published(*facts) for name, *facts in csv.reader(_ROWS[1:])}
 """Published facts by name."""
 
 
@@ -85,8 +64,8 @@ def required_folder(name: str) -> Path:
     """Return the folder of a known data set; raise ``ValueError`` with instructions if missing."""
     if folder := known_folder(name):
         return folder
-    source = next(source for source in SOURCES if source.name == name)
-    fetch = f"`bayescl data fetch {name}` downloads it, " if source.files else ""
+    source = SOURCES[name]
+    fetch = f"`bayescl data fetch {name}` downloads it, " if source.url else ""
     raise ValueError(f"{name} is not in {data_folder() / name}: {fetch}{source.instructions}")
 
 
@@ -94,12 +73,8 @@ def fetch_interactions(source: DataSource, *, progress: Progress = lambda _: Non
     """Download and unpack a data set unless it exists; return its folder."""
     if existing := known_folder(source.name):
         return existing
-    archive = fetch_source(source, progress=progress)
-    staging = archive.with_name(f".{archive.stem}")
-    shutil.rmtree(staging, ignore_errors=True)  # files of an interrupted call
-    root = extract_archive(archive, staging) / source.name
-    if not _has_files(root, PUBLISHED[source.name].patterns):
+    fetch_source(source, progress=progress)
+    folder = known_folder(source.name)
+    if folder is None:
         raise ValueError(f"the archive of {source.name} lacks its files")
-    folder = root.rename(archive.with_name(source.name))
-    shutil.rmtree(staging)
     return folder

@@ -66,8 +66,8 @@ class RankingData(TableOptions):
         min_rating: Lowest rating that counts. Default: all count.
         sum_ratings: Add up the ratings of each user and item before min_rating applies, for example
             quantities with negative returns. Pairs with a sum of at most 0 are left out.
-        date_format: Order of day and month in a table's times, dmy or mdy, or a pattern such as "%d
-            %b %Y". Default: detected from the values.
+        date_format: Pattern of a table's dates, such as "%d.%m.%Y". Default: numbers, or dates such
+            as 2024-05-31.
         test_data: Second table, with the test split.
 
     Raises:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab._downloads import data_folder, verify_file
+from bayescl_lab._downloads import SOURCES, verify_file
 from bayescl_lab._fields import check_choice
 from bayescl_lab._types import Config
-from bayescl_lab.ranking import catalog
 from bayescl_lab.ranking.catalog import PUBLISHED, required_folder
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import RankingParts, in_words
 from bayescl_lab.ranking.readers.formats import recognized
 from bayescl_lab.ranking.readers.table import RawInteractions, opened_table, read_tables
-from bayescl_lab.ranking.splits import split_interactions, tied_users
+from bayescl_lab.ranking.splits import split_interactions
 
 _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.1
 
@@ -70,8 +69,6 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
         everything = train if test is None else train.joined(test)
         return RankingParts(everything, everything.subset(slice(0)), evaluate_on, report)
     kind, seed = "per-user" if given or split is None else split, settings.split_seed
-    if kind == "last" and (ties := tied_users(train)):
-        report = {**report, "users with equal times of their last items (drawn at random)": ties}
     if test is None:
         train, test = split_interactions(train, kind, share=_TEST_SHARE, seed=seed)
     if evaluate_on == "test":
@@ -125,12 +122,11 @@ def verify_interactions(name: str) -> list[str]:
     Returns one line per check. Raises ``ValueError`` if the data set is missing, cannot be read or
     differs.
     """
-    source = next(source for source in catalog.SOURCES if source.name == name)
-    published, folder = PUBLISHED[name], required_folder(name)
-    checksums = {data_folder() / name / file.filename: file.checksum for file in source.files}
-    present = [path for path in checksums if path.is_file()]
-    for path in present:
-        verify_file(path, checksums[path])
+    source, published, folder = SOURCES[name], PUBLISHED[name], required_folder(name)
+    lines = []
+    if source.url and source.archive.is_file():
+        verify_file(source.archive, source.checksum)
+        lines.append(f"{source.archive.name} is the published file (its checksum matches)")
     train, test, report = numbered_interactions(read_interactions(RankingData(name)))
     parts = [part.num_interactions for part in (train, test) if part is not None]
     counts = {"users": train.num_users, "items": train.num_items, "interactions": sum(parts)}
@@ -144,6 +140,6 @@ def verify_interactions(name: str) -> list[str]:
     return [
         f"{folder} is the published {name}: {train.num_users:,} users, {train.num_items:,} items, "
         f"{pairs} interactions",
-        *(f"{path.name} is the published file (its checksum matches)" for path in present),
+        *lines,
         *in_words(report),
     ]

@@ -57,9 +57,8 @@ def split_interactions(
     checked("share", share, Annotated[float, Field(gt=0, lt=1)])
     order = np.random.default_rng([seed, draw]).permutation(interactions.num_interactions)
     if kind == "last":
-        latest, _ = _last_two(interactions, order)
         held_out = np.zeros(len(order), dtype=bool)
-        held_out[latest] = True
+        held_out[_last(interactions, order)] = True
     elif kind == "time":
         held_out = _latest(_times(interactions), share)
     else:
@@ -102,21 +101,13 @@ def _latest(times: AnyArray, share: float) -> NDArray[np.bool_]:
     return latest
 
 
-def tied_users(interactions: Interactions) -> int:
-    """Count users with equal times of their last two interactions."""
-    times, order = _times(interactions), np.arange(interactions.num_interactions)
-    latest, second = _last_two(interactions, order)
-    return int((times[latest] == times[second]).sum())
-
-
-def _last_two(
-    interactions: Interactions, order: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the last and the second last entry of each user with at least two entries.
+def _last(interactions: Interactions, order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the last entry of each user with at least two entries.
 
     Equal times are sorted by an order of all entries.
     """
     users, _ = interactions.pairs()
     by_time = np.lexsort((order, _times(interactions), users))
     ends = interactions.matrix.indptr[1:][np.diff(interactions.matrix.indptr) > 1]
-    return by_time[ends - 1], by_time[ends - 2]
+    last: NDArray[np.int64] = by_time[ends - 1]
+    return last

@@ -25,11 +25,11 @@ def encoder_run(kind: Kind) -> type[EncoderRun[Any]]:
 
 
 def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Any:
-    """Load the encoder of a run, which maps raw items to features; see ``load_encoder`` of each."""
+    """Load the encoder of a run, which maps raw items to features; see ``ServedEncoder.load``."""
     if folder.kind == Kind.ARRAYS:
-        from bayescl_lab.runs.arrays.array_encoder import load_encoder as load_array_encoder
+        from bayescl_lab.runs.arrays.array_encoder import ArrayEncoder
 
-        return load_array_encoder(folder, encoder)
-    from bayescl_lab.runs.images.encoder import load_encoder as load_image_encoder
+        return ArrayEncoder.load(folder, encoder)
+    from bayescl_lab.runs.images.encoder import PreparedEncoder
 
-    return load_image_encoder(folder, encoder)
+    return PreparedEncoder.load(folder, encoder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -96,11 +96,6 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
     def is_published(self) -> bool:
         """Return whether the data are a published data set that was verified."""
         return False
-
-    def suspicions(self, row: Row, remarks: Sequence[str]) -> Iterator[str]:
-        """Yield further remarks on scores."""
-        del row, remarks
-        yield from ()
 
     def record_of(self, parts: Parts, preparation: Values) -> ItemRecord:
         """Return the record of the current items."""
@@ -262,7 +257,7 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
             remarks.append(
                 f"the loss was given the labels of {known} of {len(labels)} {self.parts.train.noun}"
             )
-        return self.result(row, [*remarks, *self.suspicions(row, remarks)])
+        return self.result(row, remarks)
 
     @classmethod
     def train_in(

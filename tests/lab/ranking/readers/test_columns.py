@@ -4,9 +4,15 @@ import re
 
 import pytest
 
-from bayescl_lab.ranking.readers.columns import chosen_columns
+from bayescl_lab._tables import find_columns
+from bayescl_lab.ranking.readers.table import USUAL_NAMES
 
 BOTH = {"user": None, "item": None}
+
+
+def chosen_columns(header: str, wanted: dict[str, str | None]) -> dict[str, str]:
+    usual = {kind: USUAL_NAMES[kind] for kind in wanted}
+    return find_columns("a.csv", header.split(","), usual, wanted, required=wanted)
 
 
 @pytest.mark.parametrize(
@@ -25,14 +31,14 @@ BOTH = {"user": None, "item": None}
     ],
 )
 def test_usual_names_are_recognized(header, user, item):
-    assert chosen_columns(header.split(","), BOTH, "a.csv") == {"user": user, "item": item}
+    assert chosen_columns(header, BOTH) == {"user": user, "item": item}
 
 
 def test_names_that_were_said_are_taken_and_not_guessed_for_anything_else():
-    header = ["user", "item", "buyer_code", "rating", "stars"]
+    header = "user,item,buyer_code,rating,stars"
     wanted = {"user": "buyer_code", "item": None, "rating": "stars"}
     chosen = {"user": "buyer_code", "item": "item", "rating": "stars"}
-    assert chosen_columns(header, wanted, "a.csv") == chosen
+    assert chosen_columns(header, wanted) == chosen
 
 
 @pytest.mark.parametrize(
@@ -47,11 +53,11 @@ def test_names_that_were_said_are_taken_and_not_guessed_for_anything_else():
         ("user,item,user", BOTH, "a.csv has 2 columns called 'user'"),
         (",,", BOTH, "no column that looks like users"),
         ("user,item", {"user": None, "item": "user"}, "no column that looks like users"),
-        ("a,b", {"user": "c"}, "no column 'c' for the users; it has a, b: name the right one with"),
+        ("a,b", {"user": "c"}, "no column 'c'; it has a, b: name the right one with"),
         ("a,b", {"user": "a", "item": "a"}, "'a' is used twice (--item-column)"),
         ("user,item", {**BOTH, "rating": None}, "looks like ratings; it has user, item: name the"),
     ],
 )
 def test_what_cannot_be_told_names_the_option(header, wanted, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        chosen_columns(header.split(","), wanted, "a.csv")
+        chosen_columns(header, wanted)

@@ -3,6 +3,7 @@
 A case is a file, options, and what must come out: the rows, or the words of a refusal.
 """
 
+import bz2
 import csv
 import gzip
 import io
@@ -135,11 +136,10 @@ def _text() -> Iterator[tuple[Any, ...]]:
     yield "no header", text(rows(), None), {"no_header": True}
     yield "a comment without header", "#a,b,c,d\n" + text(rows(), None), {"no_header": True}, "comm"
     yield "ragged", PLAIN.replace("\n", ",extra\n").replace(",extra\n", "\n", 1), "more values"
-    yield "a zip archive", b"PK\x03\x04" + PLAIN.encode(), "is a zip archive or an Excel workbook"
-    yield "bzip2", b"BZh91AY" + PLAIN.encode(), "is compressed with bzip2"
-    yield "json", '{"user": 1, "item": 2}\n', "is JSON"
-    yield "json in a list", '[{"user": 1, "item": 2}]\n', "is JSON"
-    yield "html", "<!DOCTYPE html><table>", "is HTML"
+    yield "a zip archive", b"PK\x03\x04\x14\0\0\0\x08" + PLAIN.encode(), "convert the file to CSV"
+    yield "bzip2", bz2.compress(PLAIN.encode()), "convert the file to CSV, TSV or Parquet"
+    yield "json", '{"user": 1, "item": 2}\n', 'has no column that looks like users; it has {"user"'
+    yield "html", "<!DOCTYPE html><table>", "no column that looks like users; it has <!DOCTYPE"
     yield "parquet.csv", parquet()
     yield "text.parquet", PLAIN, "cannot read"
 
@@ -172,7 +172,8 @@ def _quotes() -> Iterator[tuple[Any, ...]]:
     yield "inches, tabs", "\n".join(lines)
     yield "inches, commas", "\n".join(lines).replace("\t", ",")
     lone = [*lines[:2], lines[2].replace('12" vinyl', '"Weird Al'), *lines[3:]]
-    yield "a lone quote, tabs", "\n".join(lone)
+    yield "a lone quote, tabs", "\n".join(lone), "line 3: "
+    yield "a lone quote, tabs, said", "\n".join(lone), {"quote": "none"}
     yield "a lone quote, commas", "\n".join(lone).replace("\t", ","), "line 3: "
     pair = [lines[0], *(it.replace('12" vinyl', "b") for it in lines[1:])]
     pair[2], pair[5] = (pair[at].replace("\tb", '\t"b') for at in (2, 5))
@@ -185,7 +186,8 @@ def _quotes() -> Iterator[tuple[Any, ...]]:
     yield "mysql", "\n".join(lines).replace('12" vinyl', "\\N")
     nicks = [(f'"{user}', *rest) for user, *rest in rows()]
     nick_lines = "\n".join("\t".join(map(str, row)) for row in [HEADER, *nicks])
-    yield "ids that start with a quote, tabs", nick_lines, rows([f'"{it}' for it in USERS])
+    quoted_ids = rows([f'"{it}' for it in USERS])
+    yield "ids that start with a quote, tabs", nick_lines, {"quote": "none"}, quoted_ids
 
 
 def _ids() -> Iterator[tuple[Any, ...]]:
@@ -239,45 +241,48 @@ def _ids() -> Iterator[tuple[Any, ...]]:
 def _times() -> Iterator[tuple[Any, ...]]:
     """Dates in every order, epochs in every unit."""
     moments, days = rows(times=TIMES), rows(times=DAYS)
-    for form in (
-        *("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y/%m/%d %H:%M:%S", "%d.%m.%Y %H:%M:%S"),
-        *("%m/%d/%Y %I:%M:%S %p", "%Y-%m-%d %H:%M:%S.000 UTC", "%Y-%m-%d %H:%M:%S+00:00"),
-    ):
-        name = form.replace("/", "-")
-        yield f"times {name}", text(rows(times=[f"{it:{form}}" for it in TIMES])), moments
-    for form in ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%m/%d/%Y", "%d-%m-%Y"):
-        name = form.replace("/", "-")
-        yield f"dates {name}", text(rows(times=[f"{it:{form}}" for it in TIMES])), days
+    forms = {
+        **dict.fromkeys(("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y/%m/%d %H:%M:%S"), moments),
+        **dict.fromkeys(("%Y-%m-%d %H:%M:%S.000 UTC", "%Y-%m-%d %H:%M:%S+00:00"), moments),
+        **dict.fromkeys(("%Y-%m-%d", "%Y/%m/%d"), days),
+        **dict.fromkeys(("%d.%m.%Y", "%m/%d/%Y", "%d-%m-%Y %H:%M"), "must be a number, a date"),
+    }
+    for number, (form, outcome) in enumerate(forms.items()):
+        yield f"dates {number}", text(rows(times=[f"{it:{form}}" for it in TIMES])), outcome
+    american = [f"{it:%m/%d/%Y %I:%M:%S %p}" for it in TIMES]
+    pattern = {"date_format": "%m/%d/%Y %I:%M:%S %p"}
+    yield "a pattern", text(rows(times=american)), pattern, moments
     short = [f"{it.day}/{it.month}/{it.year}" for it in TIMES]
-    yield "dates without zeros", text(rows(times=short)), days
-    both = [f"{it.day % 12 + 1:02}/{it.month:02}/{it.year}" for it in TIMES]
-    yield "days or months", text(rows(times=both)), "name the order with --date-format"
+    yield "dates without zeros", text(rows(times=short)), {"date_format": "%d/%m/%Y"}, days
     offset = [f"{it + timedelta(hours=2):%Y-%m-%dT%H:%M:%S}+02:00" for it in TIMES]
     yield "an offset", text(rows(times=offset)), moments
     digits = [f"{it:%d%m%Y}" for it in TIMES]
     numbers = list(map(int, digits))
     yield "ddmmyyyy", text(rows(times=digits)), "look like dates"
-    yield "ddmmyyyy, said", text(rows(times=digits)), {"date_format": "dmy"}, days
-    yield "ddmmyyyy, numbers", text(rows(times=numbers)), {"date_format": "%d%m%Y"}, days
-    yield "ddmmyyyy, parquet", parquet(timestamp=numbers), {"date_format": "dmy"}, days
+    yield "ddmmyyyy, said", text(rows(times=digits)), {"date_format": "%d%m%Y"}, days
+    yield "ddmmyyyy, parquet", parquet(timestamp=numbers), {"date_format": "%d%m%Y"}, days
     yield "ddmmyyyy, unsaid parquet", parquet(timestamp=numbers), "look like dates"
     american = [int(f"{it:%m%d%Y}") for it in TIMES]
     yield "mmddyyyy", text(rows(times=american)), "look like dates"
     iso = [int(f"{it:%Y%m%d}") for it in TIMES]
     yield "yyyymmdd", text(rows(times=iso)), rows(times=iso)
-    yield "month names", text(rows(times=[f"{it:%d %b %Y}" for it in TIMES])), "must be a number or"
+    yield (
+        "month names",
+        text(rows(times=[f"{it:%d %b %Y}" for it in TIMES])),
+        "must be a number, a date",
+    )
     said = {"date_format": "%d %b %Y"}
     yield "month names, said", text(rows(times=[f"{it:%d %b %Y}" for it in TIMES])), said, days
     years = [f"{it:%d.%m.%y}" for it in TIMES]
-    yield "years of two digits", text(rows(times=years)), "must be a number or a date"
+    yield "years of two digits", text(rows(times=years)), "must be a number, a date"
     yield (
         "years of two digits, said wrongly",
         text(rows(times=years)),
         {"date_format": "%d.%m.%Y"},
-        "must be a number or a date",
+        "must be a number, a date",
     )
     arabic = "\u0663\u0661.\u0660\u0665.2024"
-    yield "arabic digits in dates", text(rows(times=[arabic] * 8)), "must be a number or a date"
+    yield "arabic digits in dates", text(rows(times=[arabic] * 8)), "must be a number, a date"
     milli = [1000 * it for it in EPOCHS]
     yield "milliseconds", text(rows(times=milli)), rows(times=milli)
     yield "seconds and milliseconds", text(rows(times=[*EPOCHS[:4], *milli[4:]])), "different units"
@@ -304,7 +309,7 @@ def _times() -> Iterator[tuple[Any, ...]]:
     yield "bytes of dates", parquet(timestamp=[f"{it:%Y-%m-%d}".encode() for it in TIMES]), days
     yield "durations", parquet(timestamp=[timedelta(days=1)] * 8), "type Duration"
     yield "times of day", parquet(timestamp=[FIRST.time()] * 8), "type Time"
-    yield "booleans as times", parquet(timestamp=[True] * 8), "must be a number or a date"
+    yield "booleans as times", parquet(timestamp=[True] * 8), "must be a number, a date"
 
 
 def _ratings() -> Iterator[tuple[Any, ...]]:

@@ -33,11 +33,14 @@ def test_movielens_gives_ratings_and_times(write):
     ("content", "message"),
     [
         ("", " is empty"),
-        ("1\t2\t3\n", " has no column '4' for the timestamps; it has 1, 2, 3"),
+        ("1\t2\t3\n", " has no column '4'; it has 1, 2, 3"),
         ("1\t2\t3\t4\n\n1\t2\t3\t4\t5\n", ", line 3: there are more values than in the first line"),
         ("1\t2\t3\t4\n\t2\t3\t4\n", ", line 2: there is no user"),
         ("1\t2\tgood\t4\n", ", line 1: rating must be a finite number, got 'good'"),
-        ("1\t2\t3\tlater\n", ", line 1: timestamp must be a number or a date, got 'later'"),
+        (
+            "1\t2\t3\tlater\n",
+            ", line 1: timestamp must be a number, a date such as 2024-05-31, or ",
+        ),
         ("1::2::3::4\n1::2::3:5::4\n", ", line 2: there is no timestamp"),
     ],
 )

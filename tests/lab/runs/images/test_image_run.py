@@ -12,9 +12,8 @@ from bayescl_lab.images.augmentation import AffineNoise
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.items.probes import augmented_linear_probe
 from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.images.image_run import ImageRun, train_images
+from bayescl_lab.runs.images.image_run import ImageRun, build_augmentation, train_images
 from bayescl_lab.runs.images.image_settings import ImageSettings
-from bayescl_lab.runs.images.model import build_augmentation
 from bayescl_lab.runs.loop import AtomicCheckpointIO
 from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.result import Result

@@ -4,8 +4,8 @@
 numbers only if all are whole numbers in canonical form, such as ``7`` or ``7.0``: ``007`` and ``7``
 are two users. For the formats of ``timestamp``, see ``readers/times.py``. A row with a missing
 value in a used column, or with more values than the first line, is an error, or is skipped and
-counted. Other columns are ignored. Columns without given names are guessed; see
-:mod:`~bayescl_lab.ranking.readers.columns`.
+counted. Other columns are ignored. Columns without given names are guessed: names with "user" or
+"item" are preferred to synonyms, ``user_id`` to ``customer_id``.
 """
 
 from __future__ import annotations
@@ -18,15 +18,54 @@ from pathlib import Path
 import polars as pl
 
 from bayescl_lab._arrays import UNKNOWN_WORDS
-from bayescl_lab._tables import Table, open_table, plain_values, whole_numbers
+from bayescl_lab._tables import (
+    Table,
+    each,
+    find_columns,
+    open_table,
+    plain_values,
+    whole_numbers,
+)
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.ranking.readers.columns import check_order, chosen_columns
 from bayescl_lab.ranking.readers.times import times
+
+_KEYS = ("id", "", "no", "nr", "number", "key", "code", "uuid", "hash", "index", "idx")
+"""Suffixes of a word. Ids are preferred."""
+
+
+def _forms(words: str) -> list[set[str]]:
+    """Return the spellings of words, ids first."""
+    return [{word + key for word in words.split()} for key in _KEYS]
+
+
+_USERS = _forms(
+    "customer client member visitor viewer reader listener player buyer shopper reviewer account "
+    "profile person consumer subscriber session"
+)
+_ITEMS = _forms(
+    "movie film product book article song track artist business restaurant venue place location "
+    "poi video game app recipe anime beer course job offer listing hotel sku asin isbn goods news"
+)
+USUAL_NAMES: Mapping[str, Sequence[set[str]]] = {
+    # A table with both "item" and "item_id" may hold titles in the first, or line numbers in the
+    # second. They match equally well, so the user has to choose.
+    "user": [{"user", "userid"}, *_forms("user"), {"uid"}, *_USERS],
+    "item": [{"item", "itemid"}, *_forms("item"), {"iid"}, *_ITEMS],
+    "rating": each("rating ratings stars score overall rate userrating"),
+    "timestamp": each(
+        "timestamp time datetime date ts unixtime unixreviewtime reviewtime eventtime createdat "
+        "ratedat"
+    ),
+}
+"""Names of each kind of column, for :func:`~bayescl_lab._tables.find_columns`."""
 
 _ROUNDED = r"^-?[0-9]\.[0-9]+[eE]\+[0-9]+$"  # 1.23457E+12, for a long number in a spreadsheet
 _LONGEST = 1000  # characters of an id; NumPy stores all ids at the width of the longest
 _FIRST_ROWS = 5
-_WANTED = {"rating": "a finite number", "timestamp": "a number or a date"}
+_WANTED = {
+    "rating": "a finite number",
+    "timestamp": "a number, a date such as 2024-05-31, or a date in the form of --date-format",
+}
 
 
 @dataclass(frozen=True)
@@ -73,10 +112,16 @@ def opened_table(path: Path, options: RankingData) -> tuple[Table, dict[str, str
         has_header=not options.no_header,
         quote=options.quote,
     )
-    columns = chosen_columns(table.header, options.columns, path)
-    if options.no_header:
-        first = dict(zip(table.header, table.first, strict=True))
-        check_order(columns, first, options, path)
+    wanted = options.columns
+    is_headless = any(re.fullmatch(r"-?\d+(\.\d+)?", name) for name in table.header)
+    columns = find_columns(
+        path,
+        table.header,
+        {kind: USUAL_NAMES[kind] for kind in wanted},
+        wanted,
+        required=wanted,
+        advice=", or add --no-header if this is the first row of the data" * is_headless,
+    )
     return table, columns
 
 
@@ -106,9 +151,9 @@ def _refuse(table: Table, rows: pl.DataFrame, checked: pl.DataFrame, first: int)
     name = next((it.name for it in checked if it[first] is None), "surplus")
     is_bad = rows[name].is_not_null() if name == "surplus" else checked[name].is_null()
     lines, value = rows["line"].filter(is_bad).to_list(), rows[name][first]
-    places = f"{table.path}, {table.unit}{'s' * (len(lines) > 1)} "
-    places += ", ".join(map(str, lines[:_FIRST_ROWS]))
-    places += f" and {len(lines) - _FIRST_ROWS:,} more" * (len(lines) > _FIRST_ROWS)
+    where = f"{table.path}, {table.unit}{'s' * (len(lines) > 1)} "
+    where += ", ".join(map(str, lines[:_FIRST_ROWS]))
+    where += f" and {len(lines) - _FIRST_ROWS:,} more" * (len(lines) > _FIRST_ROWS)
     skip = "" if is_bad.all() else "; --skip-bad-rows leaves such rows out"
     if name == "surplus":
         wrong = f"there are more values than in the first line{skip}"
@@ -120,7 +165,7 @@ def _refuse(table: Table, rows: pl.DataFrame, checked: pl.DataFrame, first: int)
         kind = _WANTED.get(name, "a whole number or text")
         point = " (write a decimal point)" if re.fullmatch(r"-?\d+,\d+", str(value)) else ""
         wrong = f"{name} must be {kind}, got {value!r}{point}{skip}"
-    raise ValueError(f"{places}: {wrong}")
+    raise ValueError(f"{where}: {wrong}")
 
 
 def _converted(column: pl.Series, options: RankingData, path: Path) -> pl.Series:
@@ -129,7 +174,7 @@ def _converted(column: pl.Series, options: RankingData, path: Path) -> pl.Series
         if column.name == "rating":
             return _ratings(column)
         if column.name == "timestamp":
-            return times(column, options.date_format, path)
+            return times(column, options.date_format)
         return _ids(column, allows_missing=options.allow_null_ids)
     except ValueError as error:
         raise ValueError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
@@ -152,8 +197,11 @@ def _ids(column: pl.Series, *, allows_missing: bool) -> pl.Series:
             f"{column.name} {long[0][:20]!r}... has {len(long[0]):,} characters, more than "
             f"{_LONGEST:,}: choose a column of ids"
         )
-    # NumPy drops NUL from the end of an id.
-    invalid = (distinct == "") | distinct.str.ends_with("\0")
+    if (cut := distinct.filter(distinct.str.ends_with("\0"))).len():
+        raise ValueError(
+            f"{column.name} {cut[0]!r} ends with a NUL character, which NumPy drops: remove it"
+        )
+    invalid = distinct == ""
     if not allows_missing:
         # Dashes may be a line below the header.
         invalid |= distinct.is_in(UNKNOWN_WORDS) | distinct.str.contains(r"^[-.]+$")

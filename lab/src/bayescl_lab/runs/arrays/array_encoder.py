@@ -1,32 +1,23 @@
-"""The encoder of a run on arrays: built from its settings, or loaded with its standardization.
-
-This module does not import Lightning.
-"""
+"""The encoder of a run on arrays: built from its settings, or loaded with its standardization."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
+
 import torch
-from jaxtyping import Float
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from bayescl_lab.arrays.encoders import Conv1dEncoder, MLPEncoder
-from bayescl_lab.arrays.views import Standardization
+from bayescl_lab.arrays.views import standardized
 from bayescl_lab.runs.arrays.array_settings import ArraySettings
-from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.item_record import ItemRecord
-from bayescl_lab.runs.weights import part_of_state, read_weights
+from bayescl_lab.runs.served_encoder import ServedEncoder, refuse_own_encoder
 
 
 def build_encoder(settings: ArraySettings, shape: tuple[int, ...]) -> nn.Module:
     """Build the encoder named by the settings for items of a given shape."""
     name = settings.encoder
-    if ":" in name:
-        raise ValueError(
-            f"the run uses its own encoder: name it again with --encoder {name}, or pass encoder= "
-            "in Python"
-        )
+    refuse_own_encoder(name)
     fitting = "mlp" if len(shape) == 1 else "conv1d"
     if name not in ("auto", fitting):
         raise ValueError(
@@ -38,62 +29,24 @@ def build_encoder(settings: ArraySettings, shape: tuple[int, ...]) -> nn.Module:
     return Conv1dEncoder(shape[0], settings.width or 32)
 
 
-class ArrayEncoder(nn.Module):
+class ArrayEncoder(ServedEncoder):
     """Map raw items to features: standardization and the ``encoder``."""
 
     input_dtype = torch.float32
+    scaling = "augmentation.standardization"
 
-    def __init__(
-        self, encoder: nn.Module, mean: Tensor, deviation: Tensor, item_shape: tuple[int, ...]
-    ) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.standardization = Standardization.of(mean, deviation)
-        self.item_shape = item_shape
+    @staticmethod
+    def build(config: dict[str, Any], shape: tuple[int, ...]) -> nn.Module:
+        """Build the network of a run from its settings, for items of a shape."""
+        return build_encoder(ArraySettings.from_config(config), shape)
 
-    def forward(self, items: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch features"]:
-        """Compute features of raw items."""
-        features: Tensor = self.encoder(self.standardization(items))
-        return features
-
-    @torch.no_grad()
-    def embed(
-        self, items: Tensor | NDArray[np.generic], *, batch_size: int = 1024
-    ) -> Float[Tensor, "items features"]:
-        """Compute features of items, standardized as in training.
-
-        Raises:
-            ValueError: if items have another shape than in training, or values are not finite.
-        """
+    def checked_items(self, items: ArrayLike | Tensor) -> Tensor:
+        """Convert items to float32; raise ``ValueError`` if values are not finite."""
         values = torch.as_tensor(items).float()
-        if tuple(values.shape[1:]) != self.item_shape:
-            raise ValueError(
-                f"items must have shape {list(self.item_shape)} each, as in training, "
-                f"got {list(values.shape[1:])}"
-            )
         if not values.isfinite().all():
             raise ValueError("items must be finite, got NaN or infinite values")
-        return torch.cat([self(some) for some in values.split(batch_size)])
+        return values
 
-
-def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> ArrayEncoder:
-    """Load the encoder of a run on arrays to the CPU, in ``eval()`` mode.
-
-    Raises:
-        ValueError: if there is no checkpoint yet, or the weights belong to another network.
-    """
-    preparation = ItemRecord.read(folder).preparation
-    shape = tuple(map(int, preparation["item_shape"]))
-    state = read_weights(folder)
-    if encoder is None:
-        settings = ArraySettings.from_config({**folder.config(), "device": "cpu"})
-        encoder = build_encoder(settings, shape)
-    try:
-        encoder.load_state_dict(part_of_state(state, "encoder"))
-        scaling = part_of_state(state, "augmentation.standardization")
-        mean, deviation = scaling["mean"], scaling["deviation"]
-    except (RuntimeError, KeyError):
-        raise ValueError(
-            f"the weights of {folder.path} do not match the encoder in its settings"
-        ) from None
-    return ArrayEncoder(encoder, mean, deviation, shape).eval()
+    def prepared(self, items: Tensor) -> Tensor:
+        """Standardize items."""
+        return standardized(items, self.mean, self.deviation)

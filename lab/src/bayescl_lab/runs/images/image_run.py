@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +11,27 @@ import torch
 from torch import nn
 
 from bayescl_lab._types import Config, Values
-from bayescl_lab.images.augmentation import Normalization
+from bayescl_lab.images.augmentation import AffineNoise, Normalization
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.datasets import known_data_sets, load_images
-from bayescl_lab.images.folder import caution
+from bayescl_lab.items.augmentation import Augmentation
 from bayescl_lab.items.parts import Parts
-from bayescl_lab.items.probes import PROBES
 from bayescl_lab.items.simclr import SimCLR
 from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.encoder_run import EncoderRun
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.encoder import build_encoder
 from bayescl_lab.runs.images.image_settings import ImageSettings
-from bayescl_lab.runs.images.model import build_augmentation
 from bayescl_lab.runs.loop import Journal
-from bayescl_lab.runs.result import Result, Row
+from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.run import Kind
 
 _logger = logging.getLogger(__name__)
 
-LARGE = 128
-"""Side in pixels of square images from which ``--image-size`` is recommended."""
-SUSPICIOUS, FEW_CLASSES = 0.99, 10
-"""Accuracy of every probe above which a few class folders may be sources instead of classes."""
+AFFINE_STRENGTH, RECIPE_STRENGTH = 0.75, 1.0
+"""Default strengths of the augmentations."""
+LARGEST_DRAWING = 32
+"""Largest side in pixels at which ``auto`` uses affine noise for images of one channel."""
 
 
 class ImageRun(EncoderRun[ImageSettings]):
@@ -58,13 +54,7 @@ class ImageRun(EncoderRun[ImageSettings]):
         choice = self.settings.choice_of_images()
         if preparation is not None:
             choice |= _choice_of_other_images(self.data, preparation, split=split)
-        parts = load_images(self.data, **choice)
-        _, height, width = parts.train.item_shape
-        if Path(self.data).is_dir() and height * width > LARGE**2:
-            size = f"{parts.train.name}: the images have {width} x {height} pixels"
-            line = f"{size}: training is faster with smaller ones, such as --image-size 64"
-            return replace(parts, remarks=(*parts.remarks, line))
-        return parts
+        return load_images(self.data, **choice)
 
     def build_model(self, encoder: nn.Module | None) -> SimCLR:
         """Build the module for the training images."""
@@ -117,15 +107,20 @@ class ImageRun(EncoderRun[ImageSettings]):
         )
         return None
 
-    def suspicions(self, row: Row, remarks: Sequence[str]) -> Iterator[str]:
-        """Yield a remark if a few class folders are classified almost perfectly."""
-        scores = [row.scores[name].mean for name in PROBES if name in row.scores]
-        of_folders = Path(self.data).is_dir() and self.settings.table is None
-        names = self.parts.train.class_names
-        is_easy = scores and min(scores) >= SUSPICIOUS and len(names) <= FEW_CLASSES
-        line = caution(names)
-        if of_folders and is_easy and not any("are read as classes" in text for text in remarks):
-            yield f"every probe is right for at least {SUSPICIOUS:.0%} of the images: {line}"
+
+def build_augmentation(settings: ImageSettings, image_shape: Sequence[int]) -> Augmentation:
+    """Build the augmentation of a run for images of a given shape."""
+    channels, *sides = image_shape
+    kind = settings.augmentation
+    if kind == "auto":
+        kind = "affine" if channels == 1 and max(sides) <= LARGEST_DRAWING else "simclr"
+    strength = AFFINE_STRENGTH if kind == "affine" else RECIPE_STRENGTH
+    strength = strength if settings.strength is None else settings.strength
+    if kind == "simclr":
+        return SimCLRAugmentation(strength, settings.view_size)
+    if settings.view_size is not None:
+        raise ValueError("view_size is only for the simclr augmentation, not for affine noise")
+    return AffineNoise(strength)
 
 
 def _choice_of_other_images(data: str, preparation: Values, *, split: bool) -> Config:
@@ -139,9 +134,9 @@ def _choice_of_other_images(data: str, preparation: Values, *, split: bool) -> C
         return choice
     return {
         **choice,
-        **dict.fromkeys(("classes", "max_train_images")),
+        **dict.fromkeys(("classes", "max_train_images", "labels_per_class")),
         "evaluate_on": "test",
-        "labels_per_class": sys.maxsize,  # keep all in the first part
+        "split": False,
     }
 
 
@@ -179,19 +174,3 @@ def train_images(
     """
     given: Any = {"fit_options": fit_options, "encoder": encoder}
     return ImageRun.train_in(settings, out, resume=resume, **given)
-
-
-def evaluate_images(
-    path: Path, *, encoder: nn.Module | None = None, data: str | None = None
-) -> Result:
-    """Evaluate the last checkpoint of a run, finished or not, and write ``evaluation.json``.
-
-    Args:
-        path: Run folder.
-        encoder: Custom network of the run, if it has one.
-        data: Other images to evaluate on. Default: the images of the run.
-
-    Returns:
-        The result, as in ``evaluation.json``.
-    """
-    return ImageRun.evaluate_in(path, encoder=encoder, data=data)

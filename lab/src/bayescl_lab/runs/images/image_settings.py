@@ -33,8 +33,6 @@ class ImageOptions(EncoderOptions):
         unknown: Comma-separated strings that mean an unknown label or domain, in a table or an .npz
             file. Default: -1, nan, NA, None, null and similar ones. Empty values always are.
         folders: Meaning of the folders of images: classes or domains.
-        value_range: LOW,HIGH, the values of 16-bit gray images that become black and white.
-            Default: the smallest and the largest value of all images.
         max_train_images: Approximate number of training images, with the same share of each class.
             Default: all.
         image_size: Side in pixels that the images of a folder are resized to. Default: no resizing.
@@ -65,7 +63,6 @@ class ImageOptions(EncoderOptions):
     domain_column: str | None = None
     unknown: str | None = None
     folders: Literal["classes", "domains"] = "classes"
-    value_range: str | None = None
     max_train_images: Annotated[int, at_least(2)] | None = None
     image_size: Count | None = None
     encoder: str = "small"
@@ -86,19 +83,6 @@ class ImageOptions(EncoderOptions):
             object.__setattr__(self, "table", str(Path(self.table).resolve()))
         elif given := [name for name in _COLUMNS if getattr(self, name) is not None]:
             raise ValueError(f"{given[0]} is for a table: name it with --table")
-        self._values()
-
-    def _values(self) -> tuple[int, int] | None:
-        """Return the values that become black and white."""
-        if self.value_range is None:
-            return None
-        low, _, high = self.value_range.partition(",")
-        if not (low.isdecimal() and high.isdecimal() and int(low) < int(high) < 1 << 16):
-            raise ValueError(
-                "value_range must be LOW,HIGH with 0 <= LOW < HIGH <= 65535, "
-                f"got {self.value_range!r}"
-            )
-        return int(low), int(high)
 
 
 @dataclass(frozen=True)
@@ -115,5 +99,4 @@ class ImageSettings(ImageOptions, EncoderSettings):
             **{name: getattr(self, name) for name in ("evaluate_on", "folders", *limits)},
             "table": None if table is None else ImageTable.read(table, **columns, unknown=words),
             "unknown": words,
-            "values": self._values(),
         }
