@@ -25,6 +25,7 @@ MISSING = {
     "bayescl.integrations.sentence_transformers": "pip install 'bayescl[sentence-transformers]'",
     "bayescl.integrations.pytorch_metric_learning": "install 'bayescl[pytorch-metric-learning]'",
     "bayescl._engine.fused": 'engine="fused" needs Triton',
+    "bayescl._engine.fused_kernels": "triton",
 }
 """Modules that cannot be imported, and a part of the message."""
 

@@ -7,9 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError as error:
+    raise ImportError(
+        f'engine="fused" needs Triton ({error}), which comes with PyTorch for CUDA on Linux; '
+        'elsewhere, use engine="auto"'
+    ) from error
 
 from bayescl._engine import fused_kernels as kernels
 from bayescl._engine.blocked import differentiable_once
@@ -21,7 +28,8 @@ from bayescl.batch import Batch, TargetRule
 from bayescl.rows import UNKNOWN, Rows
 
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-_BLOCK = 16 if IS_INTERPRETED else 64
+_BLOCK = 16 if IS_INTERPRETED else 64  # at most
+_COORDINATES = 2**13  # of a block's embeddings and teachers; more may not fit in shared memory
 _WIDEST = 256
 
 
@@ -116,9 +124,8 @@ def _given(batch: Batch, anchors: Tensor, columns: Tensor) -> Given:
 def _sides(anchors: Tensor, columns: Tensor) -> Sides:
     width = anchors.shape[1]
     padded = max(16, triton.next_power_of_2(width))
-    return Sides(
-        anchors.contiguous(), columns.contiguous(), tl.constexpr(width), tl.constexpr(padded)
-    )
+    anchors, columns = anchors.contiguous(), columns.contiguous()
+    return Sides(anchors, columns, tl.constexpr(width), tl.constexpr(padded))
 
 
 def _joined(parts: list[Tensor]) -> Tensor:
@@ -141,8 +148,7 @@ def _metadata(batch: Batch, name: str) -> Sides | None:
 
 def _exclusive_keys(batch: Batch) -> Sides | None:
     """Return the anchors' groups, with the numbers of the columns to leave out."""
-    device = batch.anchors.embeddings.device
-    place = torch.arange(batch.num_candidates, device=device)
+    place = torch.arange(batch.num_candidates, device=batch.anchors.embeddings.device)
     keys = []
     if batch.own is not None:
         keys.append((batch.own, place))
@@ -152,7 +158,7 @@ def _exclusive_keys(batch: Batch) -> Sides | None:
         # A column is the positive of one anchor at most, whose number is the key.
         owner = torch.full_like(place, UNKNOWN)
         owner[batch.positive] = batch.anchor_of
-        keys.append((torch.arange(batch.num_anchors, device=device), owner))
+        keys.append((torch.arange(batch.num_anchors, device=place.device), owner))
     groups = _metadata(batch, "groups")
     if groups is not None:
         keys += zip(groups.anchors.unbind(1), groups.columns.unbind(1), strict=True)
@@ -174,8 +180,12 @@ def _weights_of_bins(given: Given, objective: LogSumObjective) -> Tensor:
 
 def _launch(kernel: Any, rows: int, given: Given, *more: Any) -> None:
     """Run one program per block of rows, on the device of the embeddings."""
+    width = given.rows.padded.value
+    if given.teacher is not None:
+        width += given.teacher.padded.value
+    block = min(_BLOCK, _COORDINATES // triton.next_power_of_2(width))
     with torch.cuda.device_of(given.rows.anchors):
-        kernel[(-(-rows // _BLOCK),)](given, *more, BM=_BLOCK, BN=_BLOCK)
+        kernel[(triton.cdiv(rows, block),)](given, *more, BM=block, BN=block)
 
 
 class _Sums(torch.autograd.Function):

@@ -37,24 +37,17 @@ The anchor itself and its positive are also groups: column j has the number j, a
 the number of the column to leave out. -1 is no group. All domains must agree, and -1 agrees with
 every domain. A matrix of bytes, `valid`, excludes further columns.
 
-Limits: a program holds whole rows, so the dimension of embeddings and of teachers is at most 256.
-Products have the precision "ieee" (float32), which does not use tensor cores.
+Limits: a program holds whole rows, so dimensions are at most 256, and blocks of wide rows have fewer
+rows. Products have the precision "ieee" (float32), which does not use tensor cores.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import triton
+import triton.language as tl
 from torch import Tensor
-
-try:
-    import triton
-    import triton.language as tl
-except ImportError as error:
-    raise ImportError(
-        f'engine="fused" needs Triton ({error}), which comes with PyTorch for CUDA on Linux; '
-        'elsewhere, use engine="auto"'
-    ) from error
 
 PRECISION = tl.constexpr("ieee")
 LOWEST = tl.constexpr(-3e38)  # in place of -inf, whose difference from itself is NaN
