@@ -160,7 +160,7 @@ def origin(file: Path) -> str:
     hardware, versions = result["hardware"], result["versions"]
     packages = ", ".join(f"{name} {version}" for name, version in versions.items())
     return (
-        f"`{result['command']}` ([figures](results/{file.name}))\n\n{hardware['cpu']}, "
+        f"`{result['command']}` ([results](results/{file.name}))\n\n{hardware['cpu']}, "
         f"{hardware['cores']} cores; {packages}; commit {result['commit'][:12]}"
     )
 

@@ -75,7 +75,7 @@ COMMANDS = [
     (f"{IMAGES} --table good.csv", "--table is for folders of images, got digits"),
     (f"{IMAGES} --folders domains", "--folders is for folders of images, got digits"),
     (f"{ON_SCOPES} --table missing.csv", "missing.csv"),
-    (f"{ON_SCOPES} --table twice.csv", "rows of scope1/00.png contradict each other"),
+    (f"{ON_SCOPES} --table twice.csv", "scope1/00.png has rows with different labels or domains"),
     (f"{ON_SCOPES} --table good.csv --label-column kind", "has no column 'kind'; it has file"),
     (f"{ON_SCOPES} --label-column kind", "label_column is for a table: name it with --table"),
     (f"{ON_SCOPES} --folders places", "folders must be 'classes' or 'domains', got places"),

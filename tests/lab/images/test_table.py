@@ -106,7 +106,7 @@ def test_a_table_of_domains_alone_leaves_class_folders_as_they_are(tmp_path):
             "has no column 'y'; it has file, x.*--label-column",
         ),
         ("file,x\na,1,2", {}, "line 2: there are more values than in the first line"),
-        ("file,label\n0.png,a\n0.png,b", {}, "rows of 0.png contradict each other"),
+        ("file,label\n0.png,a\n0.png,b", {}, "0.png has rows with different labels or domains"),
         ("file,label\nx.png,a", {}, "column 'file' matches no image of the folder: it has 'x.png'"),
     ],
 )

@@ -291,7 +291,7 @@ def _compare(
     write_atomically(page, report_page([folder]))
     say(
         *comparison_verdict(result),
-        f"figures: {folder / 'result.json'}",
+        f"numbers: {folder / 'result.json'}",
         f"table: {folder / 'comparison.md'}",
         f"picture: {folder / 'comparison.png'}",
         f"page: {page}",

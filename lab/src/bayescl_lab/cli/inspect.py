@@ -130,4 +130,4 @@ def inspect(
             picture = suspects.with_suffix(".png")
             write_atomically(picture, png(suspects_figure(found, arrays.pictures)))
             say(f"picture: {picture}")
-    say(f"page: {page}", f"figures: {figures}", *sentences(advice))
+    say(f"page: {page}", f"numbers: {figures}", *sentences(advice))

@@ -79,7 +79,7 @@ class ImageTable:
                 the suffix, or have further leading folders.
 
         Raises:
-            ValueError: if no row names a file, or two rows of a file contradict each other.
+            ValueError: if no row names a file, or two rows of a file differ.
         """
         by_end: dict[str, str | None] = {}  # None if several files have this end
         for file in names:
@@ -95,7 +95,7 @@ class ImageTable:
             if name is None:
                 missing.append(row["file"])
             elif found.setdefault(name, row) | {"file": ""} != row | {"file": ""}:
-                raise ValueError(f"{self.path}: rows of {name} contradict each other")
+                raise ValueError(f"{self.path}: {name} has rows with different labels or domains")
         if not found:
             shown = listed([repr(name) for name in missing]) or "nothing"
             raise ValueError(
