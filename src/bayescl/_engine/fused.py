@@ -155,7 +155,7 @@ def _exclusive_keys(batch: Batch) -> Sides | None:
     if batch.positive is not None and batch.anchor_of is None:
         keys.append((batch.positive, place))
     elif batch.positive is not None and batch.anchor_of is not None and batch.layout == "in_batch":
-        # A column is the positive of one anchor at most, whose number is the key.
+        # A column is the positive of one anchor at most. The key is the number of this anchor.
         owner = torch.full_like(place, UNKNOWN)
         owner[batch.positive] = batch.anchor_of
         keys.append((torch.arange(batch.num_anchors, device=place.device), owner))

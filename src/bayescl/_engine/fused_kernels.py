@@ -5,8 +5,8 @@ s_ij = a_i c_j. For each anchor and each power p of the objective, the kernels c
 
     L_p(i) = log sum_j e^(p s_ij + w_ij),     over the columns j that are candidates of anchor i,
 
-where w_ij is the logarithm of the weight by rank (0 without ranks). With a teacher, whose logits
-are y_ij, they also compute its softmax over the candidates, and the mean logit under it:
+where w_ij is the logarithm of the weight by rank (0 without ranks). With a teacher of
+logits y_ij, they also compute its softmax over the candidates, and the mean logit under it:
 
     Y(i) = log sum_j e^(y_ij),     q_ij = e^(y_ij - Y(i)),     M(i) = sum_j q_ij s_ij.
 
@@ -50,7 +50,7 @@ import triton.language as tl
 from torch import Tensor
 
 PRECISION = tl.constexpr("ieee")
-LOWEST = tl.constexpr(-3e38)  # in place of -inf, whose difference from itself is NaN
+LOWEST = tl.constexpr(-3e38)  # in place of -inf, because -inf minus -inf is NaN
 
 
 class Sides(NamedTuple):
