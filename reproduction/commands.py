@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 
 from bayescl_lab._fields import Count, CountOr0, Words, at_least, check_choice
 from bayescl_lab._files import save_figure, write_atomically
-from bayescl_lab.cli._console import print_guesses, say
-from bayescl_lab.cli._options import FLAT, RUNTIME_OPTIONS, Options, RunOptions, Workers
-from bayescl_lab.cli.compare import perform, print_result
+from bayescl_lab._types import Config
+from bayescl_lab.cli._console import print_guesses, print_result, say
+from bayescl_lab.cli._options import FLAT, RUNTIME_OPTIONS, Called
+from bayescl_lab.cli.compare import PlanOptions, perform
 from bayescl_lab.report.results import page_measures
 from bayescl_lab.runs.folder import check_writable, write_json
 from bayescl_lab.runs.provenance import provenance
@@ -30,10 +31,9 @@ def tables(
     ] = "all",
     *,
     request: Annotated[TableRequest, FLAT] = TableRequest(),
-    options: Options,
-    workers: Workers = None,
-    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
-) -> None:
+    run_options: Annotated[PlanOptions, RUNTIME_OPTIONS] = PlanOptions(),
+    called: Called,
+) -> Config | None:
     """Reproduce the paper's tables.
 
     This command makes the tables on images, and "tables ranking" the ranking table. At the paper's
@@ -43,9 +43,9 @@ def tables(
         table: Table to reproduce: four losses on four data sets with two classes (binary) or all
             classes (multiclass); the number of negatives; the hardness beta; the class prior
             tau_plus; or the seconds per epoch with InfoNCE and the Bayesian loss (runtime).
-        workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
-            GPU.
     """
+    if called.print_config:
+        return called.options
     folder = run_options.folder(f"{table}-{request.size}")
     plans = request.plans([*TABLES.values()] if table == "all" else [TABLES[table]])
     runs = sum(len(plan.runs()) for plan in plans)
@@ -54,43 +54,43 @@ def tables(
         f"to continue after an interruption: {PROGRAM} tables --resume --out {folder}",
         stderr=True,
     )
-    results = perform("tables", options, plans, folder, run_options, workers, PROGRAM)
+    results = perform("tables", called.options, plans, folder, run_options, PROGRAM)
     for plan, result in zip(plans, results, strict=True):
         print_result(plan.table.title, result, plan.beside(result))
     sections = [plan.markdown(result) for plan, result in zip(plans, results, strict=True)]
     write_atomically(folder / "table.md", "\n".join(sections))
     say(f"numbers: {folder / 'result.json'}", f"table: {folder / 'table.md'}")
+    return None
 
 
 def ranking(
     *,
     request: Annotated[RankingRequest, FLAT] = RankingRequest(),
-    options: Options,
-    workers: Workers = None,
-    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
-) -> None:
+    run_options: Annotated[PlanOptions, RUNTIME_OPTIONS] = PlanOptions(),
+    called: Called,
+) -> Config | None:
     """Reproduce the paper's ranking table: choose settings on validation, evaluate on test.
 
     For every data set and encoder, the same number of settings is tried for each loss on a
     validation split held out of training. Each loss is then trained on the whole training split
     with the chosen settings, once per seed, and evaluated on the test split. The table also has
     popularity, EASE and iALS, with settings chosen in the same way, and the paper's values.
-
-    Args:
-        workers: Number of parallel runs, with one thread each. Default: 1.
     """
+    if called.print_config:
+        return called.options
     plans = request.plans()
     folder = run_options.folder(f"ranking-{'-'.join(request.data)}")
     if not run_options.resume:
         for plan in plans:
             print_guesses(next(iter(plan.methods.values())).data)
     collected = folder if request.results is None else Path(request.results)
-    results = perform("tables ranking", options, plans, folder, run_options, workers or 1, PROGRAM)
+    results = perform("tables ranking", called.options, plans, folder, run_options, PROGRAM)
     for plan, result in zip(plans, results, strict=True):
         result = replace(result, data=plan.title or result.data)
         print_result(cell_title(result), result, beside(result, page_measures(result)))
         collect(collected, plan.name, result)
     say(f"table: {collected / 'table.md'}")
+    return None
 
 
 def simulate(

@@ -187,9 +187,9 @@ def draw(
             axis.set_yscale("log")
     has_bands = table["y_low"].null_count() < len(table)
     lines = {line.get_label(): line for axis in axes for line in axis.get_lines()}
-    place: Any = {"loc": "outside lower center", "ncols": 2 if columns < 3 else 4}
-    place |= {"title": f"line: mean; band: {band}" if has_bands else None}
-    figure.legend(handles=[*lines.values()], title_fontsize=9, frameon=False, **place)
+    layout: Any = {"loc": "outside lower center", "ncols": 2 if columns < 3 else 4}
+    layout |= {"title": f"line: mean; band: {band}" if has_bands else None}
+    figure.legend(handles=[*lines.values()], title_fontsize=9, frameon=False, **layout)
     return figure
 
 
@@ -233,9 +233,9 @@ def weights(settings: Settings, *_: object) -> list[Row]:
     level, rows = torch.linspace(0, 1, 201, dtype=torch.float64), list[Row]()
     for fixed, varied, at in (("alpha", "beta", 0.9), ("beta", "alpha", 0.5)):
         for value in ALPHAS:
-            place = {"tau_plus": settings.tau_plus, fixed: at, varied: value}
-            proposal = F.proposal_cdf(level, alpha=place["alpha"], tau_plus=settings.tau_plus)
-            weight = F.importance_weights(proposal, **place)
+            values = {"tau_plus": settings.tau_plus, fixed: at, varied: value}
+            proposal = F.proposal_cdf(level, alpha=values["alpha"], tau_plus=settings.tau_plus)
+            weight = F.importance_weights(proposal, **values)
             rows += curve(rf"$\{fixed}$ = {at:g}", rf"$\{varied}$ = {value:g}", level, weight)
     return rows
 

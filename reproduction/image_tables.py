@@ -16,8 +16,7 @@ import torch
 import yaml
 
 from bayescl_lab._fields import Count, Words, check_choice
-from bayescl_lab.compare.images import ImagePlan
-from bayescl_lab.compare.plan import with_values
+from bayescl_lab.compare.encoders import EncoderPlan
 from bayescl_lab.report.results import section_markdown
 from bayescl_lab.report.tables import ReportTable, counted, measure_title, score_text
 from bayescl_lab.runs.images.image_settings import ImageSettings
@@ -93,7 +92,7 @@ class PaperTable:
                     if name == "batch_size" or has_hyperparameter(loss, name)
                 }
                 printed = IMAGES.get((self.name, data, loss, text), {})
-                yield TableRow(keys, printed, with_values(base, own))
+                yield TableRow(keys, printed, base.with_values(own))
 
     def _variations(self, size: str, classes: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Return further settings of the table, with the title and text of their column."""
@@ -109,7 +108,7 @@ class PaperTable:
 
 
 @dataclass(frozen=True)
-class TablePlan(ImagePlan):
+class TablePlan(EncoderPlan[ImageSettings]):
     """Plan of the requested part of a table, with its rows by name."""
 
     table: PaperTable = field(kw_only=True)
@@ -139,7 +138,7 @@ class TablePlan(ImagePlan):
 
     def markdown(self, result: Result) -> str:
         """Format a finished result as Markdown, with a heading and remarks."""
-        return section_markdown(self.table.title, self.beside(result), result)
+        return section_markdown(self.table.title, result, self.beside(result))
 
 
 @pydantic.dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ from bayescl_lab._downloads import data_folder
 from bayescl_lab._fields import Count, Words, check_choice
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab._types import Values
-from bayescl_lab.compare.plan import Plan, with_values
+from bayescl_lab.compare.plan import Plan
 from bayescl_lab.compare.ranking import RankingPlan
 from bayescl_lab.compare.tuning import check_once, settings_of
 from bayescl_lab.ranking.data import RankingData
@@ -35,7 +35,6 @@ from bayescl_lab.report.results import (
 )
 from bayescl_lab.report.tables import ReportTable, measure_title, score_text
 from bayescl_lab.runs.folder import write_json
-from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.ranking_run import CRITERION, RankingRun
 from bayescl_lab.runs.ranking.ranking_settings import (
@@ -80,7 +79,7 @@ class CellPlan(RankingPlan):
     def adapted(self, settings: RankingSettings, folder: Path) -> RankingSettings:
         """Return the settings for the test split, with the best ranking."""
         ranking = best_ranking(folder, self.rankings)
-        return with_values(settings, {"epochs": self.final_epochs or settings.epochs, **ranking})
+        return settings.with_values({"epochs": self.final_epochs or settings.epochs, **ranking})
 
 
 def best_ranking(folder: Path, tried: Sequence[Values]) -> Values:
@@ -173,7 +172,7 @@ def cell_plan(request: RankingRequest, data: str | RankingData, encoder: str) ->
         penalties, final_epochs = penalties[:1], None
     settings = RankingSettings(data=data, **fixed)
     return CellPlan(
-        {loss: with_values(settings, {"loss": RankingLossSettings(loss)}) for loss in tried},
+        {loss: settings.with_method(loss) for loss in tried},
         range(request.seeds),
         name=f"{name}-{encoder}",
         stages=[tried],
@@ -270,4 +269,4 @@ def collect(folder: Path, name: str, result: Result) -> None:
 
 def table_markdown(results: Sequence[Result]) -> str:
     """Format all cells as Markdown, with headings and remarks."""
-    return "\n".join(section_markdown(cell_title(one), beside(one), one) for one in results)
+    return "\n".join(section_markdown(cell_title(one), one, beside(one)) for one in results)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bayescl_lab.compare.images import ImagePlan
+from bayescl_lab.compare.encoders import EncoderPlan
 from bayescl_lab.compare.plan import run_plans
 from bayescl_lab.runs.images.image_run import ImageRun
 from bayescl_lab.runs.losses import LossSettings, has_hyperparameter
@@ -100,13 +100,13 @@ def test_the_papers_values_stand_beside_ours_at_its_size_and_nowhere_else(name):
 
 
 @pytest.fixture
-def tiny(settings) -> ImagePlan:
+def tiny(settings) -> EncoderPlan:
     """Two losses on ninety images."""
     methods = {
         loss: replace(settings, loss=LossSettings(loss), epochs=1)
         for loss in ("info_nce", "bayesian")
     }
-    return ImagePlan(methods, range(2), name="tiny", measures=("linear",))
+    return EncoderPlan(methods, range(2), name="tiny", measures=("linear",))
 
 
 @pytest.mark.parametrize("size", ["smoke", "paper"])

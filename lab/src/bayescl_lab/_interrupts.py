@@ -47,26 +47,26 @@ def handled() -> Iterator[None]:
 
     If a signal was received, the block ends with ``KeyboardInterrupt`` or :class:`Terminated`, even
     if a library has replaced the exception. Further signals are then ignored. Signals are handled
-    only in the main thread.
+    only in the main thread, on POSIX.
     """
-    if threading.current_thread() is not threading.main_thread():
+    is_main = threading.current_thread() is threading.main_thread()
+    if not (is_main and hasattr(signal, "setitimer")):
         yield
         return
     _Received.number = None
     before: dict[int, Any] = {number: signal.signal(number, _receive) for number in _SIGNALS}
     unraisable, sys.unraisablehook = sys.unraisablehook, _report_unless_received
-    if hasattr(signal, "setitimer"):
-        before[signal.SIGALRM] = signal.signal(signal.SIGALRM, lambda *_: check())
+    before[signal.SIGALRM] = signal.signal(signal.SIGALRM, lambda *_: check())
     try:
         yield
         check()
     except BaseException as error:
-        _end_timer()
+        signal.setitimer(signal.ITIMER_REAL, 0)
         if not isinstance(error, KeyboardInterrupt):
             check()  # the signal has caused this error
         raise
     finally:
-        _end_timer()
+        signal.setitimer(signal.ITIMER_REAL, 0)
         if _Received.number is not None:  # destructors at the exit must not be interrupted
             before = {**before, **dict.fromkeys(_SIGNALS, signal.SIG_IGN)}
         else:
@@ -81,19 +81,11 @@ def _receive(number: int, _: object) -> None:
     now = time.monotonic()
     if _Received.number is None:
         _Received.number, _Received.time = number, now
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, _PATIENCE, _PERIOD)
-        else:
-            check()
+        signal.setitimer(signal.ITIMER_REAL, _PATIENCE, _PERIOD)
     elif now - _Received.time > _SAME:
         if sys.stderr.isatty():
             os.write(sys.stderr.fileno(), b"\x1b[?25h")  # progress bars hide the cursor
         os._exit(128 + number)
-
-
-def _end_timer() -> None:
-    if hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _report_unless_received(unraisable: Any) -> None:

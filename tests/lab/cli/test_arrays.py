@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[3]
 
@@ -23,8 +24,10 @@ def table(tmp_path) -> str:
     return "--data rows.csv --label-column kind --epochs 1 --batch-size 32 --device cpu"
 
 
-def test_train_evaluate_embed_export_and_inspect(bayescl, table, tmp_path):
+def test_train_evaluate_embed_export_and_inspect(bayescl, table, printed_config):
     said = bayescl(f"train arrays {table} --domains --out run")
+    stored = yaml.safe_load(Path("run/config.yaml").read_text())
+    assert printed_config(f"train arrays {table} --domains") == stored
     assert "InfoNCE + domains + teacher on rows.csv" in said.out
     assert "labels from 'kind', domains from 'plate'" in said.err
     assert "text columns are left out: note" in said.err
@@ -36,7 +39,7 @@ def test_train_evaluate_embed_export_and_inspect(bayescl, table, tmp_path):
     assert "recall, k0" in bayescl("evaluate run").out
 
 
-def test_compare_leaves_domains_out_and_draws_embeddings(bayescl, table, tmp_path):
+def test_compare_leaves_domains_out_and_draws_embeddings(bayescl, table):
     line = f"compare arrays {table} --leave-out 1 --seeds 3 --workers 1 --out both"
     said = bayescl(f"{line} --losses info_nce,info_nce+domains").out
     assert "embeddings: both/embeddings.png" in said

@@ -142,7 +142,7 @@ def test_runs_of_other_kinds_are_told_apart(refused, tmp_path):
     lines = ("evaluate comparison", "train images --resume --out comparison")
     refused((line, "comparison holds a run of 'compare images'") for line in lines)
     message = "images holds a run of 'train images', not of 'train ranking'"
-    refused((line, message) for line in ("recommend images --user 1", "similar images 1"))
+    refused([("recommend images --user 1", message)])
     RunFolder.create(tmp_path / "ranking", "train ranking", {"data": "digits"})
     message = "ranking holds a run of 'train ranking', not of 'train images'"
     refused([("inspect ranking", message)])

@@ -116,7 +116,7 @@ def test_a_finished_run_refuses_other_images_and_follows_its_own(bayescl, run):
     assert bayescl("evaluate run").status == 0
     Path("moved/000.png").unlink()
     complaint = bayescl("train images --resume --out run --data moved").complaint
-    assert "images differ from those that the run was trained on: 1 fewer" in complaint
+    assert "images changed since training: 1 fewer" in complaint
 
 
 def test_a_second_export_and_a_run_without_labels_say_nothing_misleading(bayescl, flat):

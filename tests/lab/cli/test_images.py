@@ -65,13 +65,6 @@ def test_few_large_photographs_are_trained_with_a_smaller_batch_and_a_hint(bayes
     assert "batches have 4, half of the 8 training images" in outcome.err
 
 
-def test_a_resumed_run_may_save_less_often(bayescl, image_run):
-    Path("run/result.json").unlink()
-    line = "train images --out run --resume --checkpoint-every 5"
-    assert bayescl(line).status == 0
-    assert "checkpoint_every" not in Path("run/config.yaml").read_text()
-
-
 def test_the_checkpoint_of_another_encoder_is_answered_with_one_line(bayescl, bars, image_run):
     bayescl(f"train images {bars.replace('--width 4', '--width 5')} --out other")
     shutil.copy("other/checkpoints/last.ckpt", "run/checkpoints/last.ckpt")

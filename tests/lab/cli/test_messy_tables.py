@@ -6,8 +6,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import bayescl_lab as library
-
 PAIRS = [(user, item) for user in range(20) for item in range(12) if (user + item) % 3 == 0]
 ROWS = [f"u{user},i{item}" for user, item in PAIRS]
 TEXT = "\n".join(["user,item", *ROWS]) + "\n"
@@ -146,17 +144,6 @@ def test_an_id_that_differs_by_a_decimal_point_gets_a_hint(bayescl):
     assert "has no user 3, but 3.0: name the items" in bayescl("recommend run --user 3").complaint
 
 
-def test_similar_items_are_a_command(bayescl):
-    Path("a.csv").write_text(TEXT)
-    assert bayescl(f"{TRAIN} --data a.csv").status == 0
-    shown = bayescl("similar run i1 -k 3").out
-    expected = library.load("run").similar_items("i1", 3)
-    for item, value in expected.select("item", "similarity").rows():
-        assert item in shown
-        assert f"{value:.4f}" in shown
-    assert "has no item q" in bayescl("similar run q").complaint
-
-
 HOSTILE = [
     ("train ranking --data a.csv --split time", "has no column that looks like timestamps"),
     ("train ranking --data a.csv --min-rating 1", "has no column that looks like ratings"),
@@ -173,8 +160,6 @@ HOSTILE = [
         "recommend run --newcomers one.csv --min-rating 2 --out l.csv",
         "Unknown option: --min-rating",
     ),
-    ("similar run", "parameter --item requires an argument"),
-    ("similar run 1234", "a.csv has no item 1234"),
     ("evaluate run --data a.csv", "has no new interactions"),
     ("embed run --of images --out e.npy", "of must be one of items, users, got 'images'"),
     ("embed run --data a.csv --out e.npy", "--data is for images"),

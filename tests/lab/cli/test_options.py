@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import Count, Words, at_least, between
 from bayescl_lab.cli._app import COMMANDS, application
 from bayescl_lab.cli._console import Bar
-from bayescl_lab.cli._options import FLAT, Typed
+from bayescl_lab.cli._options import FLAT, Called
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ def command(
     k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
     words: Words = ("a",),
     inner: Annotated[Inner, FLAT] = Inner(),
-    typed: Typed,
+    called: Called,
     place: str | None = None,
-) -> int:
+) -> dict[str, Any] | None:
     """Do nothing.
 
     Args:
@@ -54,14 +54,16 @@ def command(
         k: a letter.
         words: some words.
         inner: more.
-        typed: not an option.
+        called: not an option.
         place: somewhere; default: here.
     """
-    called.append(dict(locals()))
-    return 0
+    if called.print_config:
+        return called.options
+    calls.append(dict(locals()))
+    return None
 
 
-called: list[dict[str, Any]] = []
+calls: list[dict[str, Any]] = []
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def parsed(bayescl, installed) -> Callable[[str], dict[str, Any]]:
     def parse(words: str) -> dict[str, Any]:
         outcome = bayescl(f"test {words}")
         assert outcome.status == 0, outcome.err
-        return called.pop()
+        return calls.pop()
 
     return parse
 
@@ -107,10 +109,10 @@ def test_a_configuration_file_gives_values_that_are_not_typed(parsed):
     values = parsed("folder --config mine.yaml")
     assert (values["seeds"], values["words"], values["compiled"]) == (3, ("x", "y"), True)
     assert (values["place"], values["inner"]) == (None, Inner(5))
-    assert values["typed"] == {"run"}
+    assert values["called"].typed == {"run"}
     typed = parsed("folder --seeds 7 --words x,y --words z --config mine.yaml")
     assert (typed["seeds"], typed["words"]) == (7, ("x", "y", "z"))
-    assert typed["typed"] == {"run", "seeds", "words"}
+    assert typed["called"].typed == {"run", "seeds", "words"}
 
 
 def test_a_configuration_file_may_be_utf_16(parsed):
@@ -135,7 +137,7 @@ def test_help_shows_what_is_known_of_every_option(parsed, bayescl):
         "--print-config",
     ):
         assert words in shown
-    assert "--typed" not in shown
+    assert "--called" not in shown
 
 
 def test_a_printed_configuration_is_one_to_come_back_with(parsed, bayescl):
@@ -143,7 +145,7 @@ def test_a_printed_configuration_is_one_to_come_back_with(parsed, bayescl):
     assert yaml.safe_load(printed)["epochs"] == 5
     Path("mine.yaml").write_text(printed)
     values, expected = parsed("--config mine.yaml"), parsed("folder --epochs 5 --words x,y")
-    del values["typed"], expected["typed"]
+    del values["called"], expected["called"]
     assert values == expected
 
 

@@ -156,9 +156,7 @@ def test_images_that_came_went_or_changed_are_refused_by_count(bayescl, encoder,
     assert bayescl("evaluate run").status == 0
     shutil.copy("photos/cats/03.png", "photos/cats/further.png")
     outcome = bayescl("evaluate run")
-    assert (
-        "photos: images differ from those that the run was trained on: 1 more" in outcome.complaint
-    )
+    assert "photos: images changed since training: 1 more" in outcome.complaint
     Path("photos/cats/further.png").unlink()
     shutil.copy("photos/cats/04.png", "photos/dogs/04.png")
     for command in ("evaluate run", "inspect run", "embed run --out e.npy"):
@@ -214,10 +212,3 @@ def test_names_that_are_not_utf8_are_escaped(bayescl, photos):
     assert bayescl("embed run --of train --out e.parquet").status == 0
     frame = pl.read_parquet("e.parquet")
     assert {*frame["class"]} == {r"c\xe4ts", "dogs"}
-
-
-def test_a_run_that_diverges_at_once_leaves_nothing_in_the_way(bayescl, photos):
-    assert (
-        "lower the learning rate" in bayescl(f"train images {photos} --lr 1e30 --out run").complaint
-    )
-    assert not Path("run").exists()

@@ -24,17 +24,10 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSI
     ("options", "reached", "message"),
     [
         ("", CHECKPOINT, "continues from the last checkpoint"),
-        ("--checkpoint-every 99999", "run/metrics.csv", "continues from the start"),
         pytest.param(
             "--devices 2",
             CHECKPOINT,
             "continues from the last checkpoint",
-            marks=pytest.mark.distributed,
-        ),
-        pytest.param(
-            "--devices 2 --checkpoint-every 99999",
-            "run/config.yaml",  # the second process is only starting
-            "continues from the start",
             marks=pytest.mark.distributed,
         ),
     ],

@@ -8,12 +8,11 @@ from ranking_data import write_groups
 from runs.same_run import PowerCut
 
 from bayescl_lab.compare.comparison import values_of_methods
-from bayescl_lab.compare.images import compare_images
+from bayescl_lab.compare.encoders import compare_encoders
 from bayescl_lab.compare.plan import Plan, run_plans
 from bayescl_lab.compare.ranking import compare_ranking
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.report.figures import results_figure
-from bayescl_lab.report.tables import data_title
 from bayescl_lab.runs.losses import RankingLossSettings, methods_with_teacher, view_methods
 from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.ranking_run import train_ranking
@@ -26,14 +25,6 @@ def compare(plan: Plan, out, **options) -> Result:
     request = {"seeds": len(plan.seeds)}
     (result,) = run_plans("compare images", request, [plan], out, **options)
     return result
-
-
-def test_the_gap_closed_is_none_of_it_for_info_nce_and_all_of_it_for_the_oracle():
-    result = images(info_nce=[0.5, 0.6], bayesian=[0.55, 0.65], oracle=[0.7, 0.8])
-    closed = {name: result.gap_closed(name, "few_label_1") for name in result.rows}
-    assert closed == {"info_nce": 0, "bayesian": pytest.approx(0.25), "oracle": 1}
-    level = images(info_nce=[0.6, 0.6], bayesian=[0.65, 0.65], oracle=[0.59, 0.7])  # by chance
-    assert level.gap_closed("bayesian", "few_label_1") is None
 
 
 def test_pairing_by_seed_removes_what_the_seeds_share():
@@ -54,7 +45,7 @@ def test_a_result_read_from_its_file_is_the_same(result, tmp_path):
 
 def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(settings, tmp_path):
     methods = {name: {} for name in ["info_nce", "info_nce+teacher", "oracle"]}
-    comparison = compare_images(methods, replace(settings, epochs=1), seeds=2)
+    comparison = compare_encoders(methods, replace(settings, epochs=1), seeds=2)
     whole = compare(comparison, tmp_path / "whole")
 
     def cut(name: str, epoch: int, total: int) -> None:
@@ -78,7 +69,7 @@ def test_a_comparison_resumed_keeps_finished_runs_and_gets_the_same_figures(sett
 
 def test_worker_processes_change_no_figure(settings, monkeypatch, tmp_path):
     monkeypatch.undo()  # workers fit all draws
-    comparison = compare_images({"hard": {}}, replace(settings, epochs=1), seeds=2)
+    comparison = compare_encoders({"hard": {}}, replace(settings, epochs=1), seeds=2)
     alone = compare(comparison, tmp_path / "alone")
     heard = set()
     shared = compare(
@@ -112,11 +103,6 @@ def test_a_teacher_is_for_the_losses_that_are_named_with_one_or_else_for_all():
         methods_with_teacher(both, "none")
     with pytest.raises(ValueError, match=r"loss must be one of info_nce, .*, got 'bpr\+teacher'"):
         methods_with_teacher(["bpr+teacher"], None)
-
-
-def test_a_copy_of_cifar10_in_jpeg_files_is_never_called_cifar10():
-    assert data_title("data/cifar10") == "CIFAR-10"
-    assert data_title("data/cifar10-jpeg/") == "CIFAR-10 (JPEG)"
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from compare.results import cell, images
 
+from bayescl_lab.report.results import comparison_verdict
 from bayescl_lab.report.tables import loss_title
-from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.result import Result
 
 ROOT = Path(__file__).parents[3]

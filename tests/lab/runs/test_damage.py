@@ -13,13 +13,12 @@ from runs.same_run import assert_same_run
 
 from bayescl_lab import load
 from bayescl_lab.runs.exporting import run_embeddings
-from bayescl_lab.runs.folder import RunFolder, write_json
+from bayescl_lab.runs.folder import Kind, RunFolder, write_json
 from bayescl_lab.runs.images.image_run import train_images
 from bayescl_lab.runs.item_record import ItemRecord
 from bayescl_lab.runs.ranking.ranking_record import RankingRecord
 from bayescl_lab.runs.ranking.ranking_run import evaluate_recommender, train_ranking
 from bayescl_lab.runs.result import Result
-from bayescl_lab.runs.run import Kind
 from bayescl_lab.runs.weights import read_checkpoint
 
 pytestmark = pytest.mark.usefixtures("no_probes")

@@ -8,7 +8,7 @@ import pytest
 from bayescl._types import Tensor
 from bayescl.functional import Objective
 from bayescl.losses import ContrastiveLoss, HardContrastiveLoss
-from bayescl_lab.compare.images import compare_images
+from bayescl_lab.compare.encoders import compare_encoders
 from bayescl_lab.compare.plan import run_plans
 from bayescl_lab.inspect.runs import run_arrays
 from bayescl_lab.report.figures import results_figure
@@ -48,7 +48,7 @@ def toy(monkeypatch) -> str:
 
 def test_a_new_row_is_trained_compared_plotted_and_inspected_on_images(toy, settings, tmp_path):
     settings = replace(settings, epochs=2)
-    plan = compare_images({"info_nce": {}, toy: {"power": 2}}, settings, seeds=1)
+    plan = compare_encoders({"info_nce": {}, toy: {"power": 2}}, settings, seeds=1)
     (result,) = run_plans("toy", {}, [plan], tmp_path / "all")
     assert f"| {LOSSES[toy].title} |" in scores_table(result).markdown()
     assert results_figure([result]).axes

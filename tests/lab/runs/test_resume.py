@@ -95,7 +95,7 @@ def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(
     other = tmp_path / "other.npz"
     with np.load(moved) as archive:
         np.savez(other, images=archive["images"][::-1], labels=archive["labels"])
-    with pytest.raises(ValueError, match="images differ from those that the run was trained on"):
+    with pytest.raises(ValueError, match="images changed since training"):
         train_images(replace(run_settings, data=str(other)), out, resume=True)
     train_images(replace(run_settings, data=str(moved)), out, resume=True)
     assert ImageRun.evaluate_in(out).row.epochs == EPOCHS

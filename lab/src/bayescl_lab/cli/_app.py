@@ -30,7 +30,6 @@ COMMANDS = {
     "inspect": "Measure false negatives and nuisances in embeddings, and recommend a loss.",
     "recommend": "Show the best new items for a user, or write lists for many users.",
     "report": "Make an HTML page of runs and comparisons.",
-    "similar": "Show the items that are most similar to an item, by the cosine of embeddings.",
     "train": "Train an encoder on arrays or images, or a recommender.",
 }
 """Summaries of the commands of ``bayescl``."""
@@ -42,7 +41,7 @@ SECOND_WORDS = {
 }
 """Commands of ``bayescl`` with two words."""
 
-_FINISHED = ("embed", "evaluate", "export", "recommend", "report", "similar")
+_FINISHED = ("embed", "evaluate", "export", "recommend", "report")
 _MODULES = dict.fromkeys(_FINISHED, "finished")
 
 
@@ -90,10 +89,10 @@ def main(arguments: Sequence[str] | None = None, program: Program = BAYESCL) -> 
         standard error. A second Ctrl-C or SIGTERM ends the process at once.
     """
     words = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
-    # Options may be spelled with _ or -.
-    words = [re.sub(r"^--[^=]+", lambda name: name[0].replace("_", "-"), word) for word in words]
-    home = str(Path.home())  # a shell does not expand ~ after =
-    words = [re.sub(r"^(--[^=]+=)~(?=/|$)", lambda it: it[1] + home, word) for word in words]
+    for index, word in enumerate(words):
+        # Options may be spelled with _ or -. A shell does not expand ~ after =.
+        word = re.sub(r"^--[^=]+", lambda name: name[0].replace("_", "-"), word)
+        words[index] = re.sub(r"^(--[^=]+=)~(?=/|$)", lambda it: f"{it[1]}{Path.home()}", word)
     notes.messages.clear()
     logging.getLogger("bayescl_lab").addHandler(notes)  # once, if called again
     try:
@@ -123,6 +122,8 @@ def application(words: list[str] | None = None, program: Program = BAYESCL) -> A
         words: Command line. Default: import all commands.
         program: Program with these commands.
     """
+    from pydantic import validate_call
+
     app = Command(program.name, version=__version__, help_format="plaintext")
     app.default_parameter = Parameter(negative_iterable=(), allow_repeating=True)
     for word, summary in program.commands.items():
@@ -130,8 +131,6 @@ def application(words: list[str] | None = None, program: Program = BAYESCL) -> A
         app.command(command)
         if words is not None and words[:1] != [word]:
             continue
-        from pydantic import validate_call
-
         command.help_format = "markdown"  # for docstrings; the overview is faster without
         module = import_module(program.modules.format(_MODULES.get(word, word)))
         if hasattr(module, word):
@@ -185,17 +184,16 @@ def _range_words(hint: object) -> str:
 
 def _message(error: Exception) -> str | None:
     """Return the message for a user's error; ``None`` if the error is a bug."""
+    from pydantic import ValidationError
+
+    from bayescl_lab._fields import format_error
+
+    cause = error.__cause__ if isinstance(error, CycloptsError) else error
+    if isinstance(cause, ValidationError):
+        argument = getattr(error, "argument", None)
+        return format_error(cause, "" if argument is None else argument.name.lstrip("*"))
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    if isinstance(error, (CycloptsError, ValueError)):
-        from pydantic import ValidationError
-
-        from bayescl_lab._fields import format_error
-
-        cause = error.__cause__ if isinstance(error, CycloptsError) else error
-        argument = getattr(error, "argument", None)
-        if isinstance(cause, ValidationError):
-            return format_error(cause, "" if argument is None else argument.name.lstrip("*"))
     if isinstance(error, UnusedCliTokensError):
         return f"unrecognized arguments: {' '.join(error.unused_tokens or ())}"
     if isinstance(error, (CycloptsError, ValueError, OSError)):

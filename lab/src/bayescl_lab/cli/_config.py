@@ -17,8 +17,8 @@ from cyclopts import App
 from cyclopts.argument import Argument, ArgumentCollection
 from cyclopts.config import Dict
 
-from bayescl_lab._types import Config, Values
-from bayescl_lab.cli._options import RUNTIME
+from bayescl_lab._types import Config
+from bayescl_lab.cli._options import RUNTIME, Call
 from bayescl_lab.runs.folder import RunFolder
 
 
@@ -32,26 +32,28 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
         ValueError: if an option is invalid, or there is no run to resume.
     """
     given: dict[str, Argument] = {}
-    runtime: set[str] = set()
-    methods: Config = {}
+    left_out: set[str] = set()
+    methods: dict[str, Config] = {}
 
     def fill_in(app: App, command: tuple[str, ...], arguments: ArgumentCollection) -> None:
+        def use(values: Config, source: Path) -> None:
+            own = values.pop("methods", {})
+            if own and command[0] != "compare":
+                raise ValueError(f"{source}: methods is only for 'bayescl compare'")
+            methods.update({**own, **methods})
+            plain = {str(name): _plain(value) for name, value in values.items()}
+            Dict(plain, source=str(source))(app, (), arguments)  # for arguments without a value
+
         if config is not None:
-            values = read_config(config)
-            methods.update(values.pop("methods", {}))
-            _fill_in(values, config, app, arguments)
+            use(read_config(config), config)
         given.update({_name(argument): argument for argument in arguments if argument.tokens})
-        for argument in arguments:
-            groups = argument.parameter.group
-            if isinstance(groups, tuple) and RUNTIME in groups:
-                runtime.add(_name(argument))
+        runtime = [it for it in arguments if it.parameter.group == (RUNTIME,)]
+        left_out.update(map(_name, runtime))
         if "resume" in given and given["resume"].convert():
             if "out" not in given:
                 raise ValueError("--resume needs --out, the folder of the run to resume")
             folder = RunFolder.open(Path(given["out"].convert()), " ".join(command))
-            values = folder.config()
-            methods.update({**values.pop("methods", {}), **methods})
-            _fill_in(values, folder.config_file, app, arguments)
+            use(folder.config(), folder.config_file)
 
     app.config = (fill_in,)
     function, bound, hidden = app.parse_args(words, exit_on_error=False, print_error=False)
@@ -60,16 +62,11 @@ def call(app: App, words: Sequence[str], *, config: Path | None, print_config: b
     for name, value in bound.arguments.items():
         values |= vars(value) if is_dataclass(value) else {name: value}
     plain = json.loads(json.dumps(values, default=str))
-    if methods and "methods" not in hidden:
-        raise ValueError(f"{config}: methods is for comparisons")
-    typed = {name for name, argument in given.items() if argument.tokens[0].source == "cli"}
-    left_out = {*runtime, *hidden}
-    options = {name: _plain(value) for name, value in plain.items() if name not in left_out}
-    known = {"typed": frozenset(typed), "options": options, "methods": methods}
-    bound.arguments.update({name: value for name, value in known.items() if name in hidden})
-    if print_config and "print_config" in hidden:
-        bound.arguments["print_config"] = True
-        plain = function(*bound.args, **bound.kwargs)
+    if "called" in hidden:
+        typed = {name for name, argument in given.items() if argument.tokens[0].source == "cli"}
+        options = {name: _plain(value) for name, value in plain.items() if name not in left_out}
+        bound.arguments["called"] = Call(frozenset(typed), options, methods, print_config)
+        plain = function(*bound.args, **bound.kwargs) if print_config else plain
     if print_config:
         sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
     else:
@@ -88,14 +85,8 @@ def read_config(file: Path) -> Config:
         raise ValueError(f"{file} must hold settings of the form 'name: value'")  # noqa: TRY004
     methods = content.get("methods", {})
     if not isinstance(methods, dict) or not all(isinstance(it, dict) for it in methods.values()):
-        raise ValueError(f"{file}: methods must hold a mapping of values for each loss")
+        raise ValueError(f"{file}: methods must be a mapping from a loss to its values")
     return content
-
-
-def _fill_in(values: Values, source: Path, app: App, arguments: ArgumentCollection) -> None:
-    """Set arguments without a value from a file."""
-    plain = {str(name): _plain(value) for name, value in values.items()}
-    Dict(plain, source=str(source))(app, (), arguments)
 
 
 def _plain(value: object) -> object:

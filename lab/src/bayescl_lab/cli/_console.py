@@ -26,6 +26,7 @@ from bayescl_lab._interrupts import check
 if TYPE_CHECKING:
     from bayescl_lab.ranking.data import RankingData
     from bayescl_lab.report.tables import ReportTable
+    from bayescl_lab.runs.result import Result
 
 MINIMUM_WIDTH = 120
 """Width of tables without a terminal."""
@@ -83,11 +84,15 @@ def table(
 
     The first ``words`` columns hold text; the others hold numbers.
     """
-    result = Table(title=_literal(title), title_justify="left")
+
+    def literal(text: object) -> str:
+        return escape(printable(text))
+
+    result = Table(title=literal(title), title_justify="left")
     for number, column in enumerate(header):
         result.add_column(column, justify="left" if number < words else "right")
     for row in rows:
-        result.add_row(*map(_literal, row))
+        result.add_row(*map(literal, row))
     return result
 
 
@@ -99,13 +104,22 @@ def show(title: str, content: ReportTable) -> None:
         console().print(table(title, content.head, rows, words=words))
 
 
+def print_result(title: str, result: Result, table: ReportTable | None = None) -> None:
+    """Print the table of a result, by default of its scores, and remarks not printed before."""
+    from bayescl_lab.report.results import classes_table, remarks_of, scores_table
+
+    table, of_classes = table or scores_table(result), classes_table(result)
+    show(title, table)
+    show("", of_classes)
+    shown = [it for it in (table, of_classes) if it.records]
+    about = [text.replace("**", "") for it in shown for text in (it.title, it.note)]
+    remarks = [text for text in remarks_of(result) if text not in notes.messages]
+    say(*(f"* {text}" for text in (*about, *remarks) if text))
+
+
 def printable(text: object) -> str:
     """Replace every control code in a text by a question mark."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(text))
-
-
-def _literal(text: object) -> str:
-    return escape(printable(text))
 
 
 class Bar(Progress):

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter
 from pydantic.dataclasses import dataclass
 
-from bayescl_lab._fields import Count
 from bayescl_lab._files import write_atomically
 from bayescl_lab._types import Config
 
@@ -28,25 +27,30 @@ FLAT = Parameter(name="*")
 
 RUNTIME = Group("Where and how", help="A resumed run may change these.")
 
-RUNTIME_OPTION = Parameter(group=RUNTIME)
-"""Marker for an option that does not affect the result of a run."""
-
 RUNTIME_OPTIONS = Parameter(name="*", group=RUNTIME)
-"""The same marker for a dataclass."""
+"""Marker for a dataclass of options that do not affect the result of a run."""
 
-_HIDDEN = Parameter(parse=False, show=False)
 
-Typed = Annotated[frozenset[str], _HIDDEN]
-"""Names of the options on the command line, without options from a file or a run's folder."""
+@dataclass(frozen=True)
+class Call:
+    """How a command was called.
 
-Options = Annotated[Config, _HIDDEN]
-"""Values of all options that affect the result of a run, as plain values."""
+    Attributes:
+        typed: Names of the options on the command line, without options from a file or a run's
+            folder.
+        options: Values of all options that affect the result of a run, as plain values.
+        methods: Values of single methods: the mapping "methods" of a configuration file.
+        print_config: Whether the command must return its settings instead of using them.
+    """
 
-MethodValues = Annotated[dict[str, Config], _HIDDEN]
-"""Values of single methods: the mapping "methods" of a configuration file."""
+    typed: frozenset[str]
+    options: Config
+    methods: dict[str, Config]
+    print_config: bool
 
-PrintConfig = Annotated[bool, _HIDDEN]
-"""Whether to return the settings of the run instead of starting it."""
+
+Called = Annotated[Call, Parameter(parse=False, show=False)]
+"""Argument of a command that is not an option."""
 
 
 @dataclass(frozen=True)
@@ -105,12 +109,8 @@ class RunOptions:
             if not (folder / "config.yaml").is_file():
                 raise type(stop)("nothing was done yet: run the same command again") from None
             has_checkpoint = any(folder.rglob("last.ckpt"))
-            place = "from the last checkpoint" if has_checkpoint else "from the start"
-            raise type(stop)(f"{again} continues {place}") from None
-
-
-Workers = Annotated[Count | None, RUNTIME_OPTION]
-"""Number of parallel runs, with one thread each. ``None`` for one per core, or one on a GPU."""
+            start = "from the last checkpoint" if has_checkpoint else "from the start"
+            raise type(stop)(f"{again} continues {start}") from None
 
 
 def named_encoder(name: str | None) -> nn.Module | None:

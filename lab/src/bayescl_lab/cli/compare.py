@@ -1,4 +1,4 @@
-"""``bayescl compare``: comparison of losses over seeds, for image encoders or recommenders."""
+"""``bayescl compare``: comparison of losses over seeds, for encoders or recommenders."""
 
 from __future__ import annotations
 
@@ -10,30 +10,23 @@ from pydantic.dataclasses import dataclass
 from bayescl_lab._fields import Count, Tries, Words
 from bayescl_lab._files import save_figure, write_atomically
 from bayescl_lab._types import Config, Values
-from bayescl_lab.cli._console import Bar, notes, print_guesses, say, show
-from bayescl_lab.cli._options import (
-    FLAT,
-    RUNTIME_OPTIONS,
-    Hyperparameters,
-    MethodValues,
-    Options,
-    PrintConfig,
-    RunOptions,
-    Typed,
-    Workers,
-)
+from bayescl_lab.cli._console import Bar, print_guesses, print_result, say
+from bayescl_lab.cli._options import FLAT, RUNTIME_OPTIONS, Called, Hyperparameters, RunOptions
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.arrays.array_settings import ArrayOptions, ArraySettings
-from bayescl_lab.runs.encoder_settings import EncoderOptions
+from bayescl_lab.runs.encoder_settings import EncoderOptions, EncoderSettings
+from bayescl_lab.runs.folder import Kind
 from bayescl_lab.runs.images.image_settings import ImageOptions, ImageSettings
 from bayescl_lab.runs.losses import (
     ARRAY_METHODS,
     BASELINE,
+    LOSSES,
     SHARE,
     VIEW_METHODS,
     LossSettings,
     RankingLossSettings,
+    loss_of,
     methods_with_teacher,
     view_methods,
 )
@@ -43,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bayescl_lab.compare.plan import AnyPlan
-    from bayescl_lab.report.tables import ReportTable
     from bayescl_lab.runs.result import Result
 
 
@@ -62,18 +54,26 @@ class Trials:
     tune: Tries = 0
 
 
+@dataclass(frozen=True)
+class PlanOptions(RunOptions):
+    """The folder of a comparison, and the number of parallel runs.
+
+    Attributes:
+        workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
+            GPU.
+    """
+
+    workers: Count | None = None
+
+
 def arrays(
     *,
     losses: Words = ARRAY_METHODS,
     trials: Annotated[Trials, FLAT] = Trials(),
     shared: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[ArrayOptions, FLAT],
-    typed: Typed,
-    options: Options,
-    methods: MethodValues,
-    workers: Workers = None,
-    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
-    print_config: PrintConfig = False,
+    run_options: Annotated[PlanOptions, RUNTIME_OPTIONS] = PlanOptions(),
+    called: Called,
 ) -> Config | None:
     """Train several losses over several seeds on rows or signals, and compare their encoders.
 
@@ -84,22 +84,8 @@ def arrays(
         losses: Comma-separated names of losses. The suffix "+domains" is --domains for one loss,
             "+teacher" adds a teacher, see --teacher. Hyper-parameters apply to all losses that have
             them. A configuration file can give values for single losses in the mapping "methods".
-        workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
-            GPU.
     """
-    from bayescl_lab.compare.arrays import compare_arrays
-
-    values = _values_of_methods(losses, settings, shared, typed, methods)
-    first = ArraySettings(**vars(settings), loss=LossSettings(BASELINE))
-    is_own = bool({"encoder", "views"} & typed)
-    plan = compare_arrays(values, first, **vars(trials), allows_own_code=is_own)
-    options = _with_methods(options, plan, values)
-    if print_config:
-        return options
-    folder = run_options.folder(f"compare-{Path(settings.data).stem}")
-    _compare("compare arrays", options, plan, folder, run_options, workers)
-    _draw_embeddings(folder, list(plan.methods), settings.seed)
-    return None
+    return _compare_encoders(ArraySettings, settings, losses, trials, shared, run_options, called)
 
 
 def images(
@@ -108,12 +94,8 @@ def images(
     trials: Annotated[Trials, FLAT] = Trials(),
     shared: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
-    typed: Typed,
-    options: Options,
-    methods: MethodValues,
-    workers: Workers = None,
-    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
-    print_config: PrintConfig = False,
+    run_options: Annotated[PlanOptions, RUNTIME_OPTIONS] = PlanOptions(),
+    called: Called,
 ) -> Config | None:
     """Train several losses over several seeds and compare their encoders.
 
@@ -124,20 +106,8 @@ def images(
         losses: Comma-separated names of losses. The suffix "+teacher" adds a teacher, see
             --teacher. Hyper-parameters apply to all losses that have them. A configuration file can
             give values for single losses in the mapping "methods".
-        workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
-            GPU.
     """
-    from bayescl_lab.compare.images import compare_images
-
-    values = _values_of_methods(losses, settings, shared, typed, methods)
-    first = ImageSettings(**vars(settings), loss=LossSettings(BASELINE))
-    plan = compare_images(values, first, **vars(trials), allows_own_encoder="encoder" in typed)
-    options = _with_methods(options, plan, values)
-    if print_config:
-        return options
-    folder = run_options.folder(f"compare-{settings.data}")
-    _compare("compare images", options, plan, folder, run_options, workers)
-    return None
+    return _compare_encoders(ImageSettings, settings, losses, trials, shared, run_options, called)
 
 
 def ranking(
@@ -148,11 +118,8 @@ def ranking(
     trials: Annotated[Trials, FLAT] = Trials(),
     shared: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
-    options: Options,
-    methods: MethodValues,
-    workers: Workers = None,
-    run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
-    print_config: PrintConfig = False,
+    run_options: Annotated[PlanOptions, RUNTIME_OPTIONS] = PlanOptions(),
+    called: Called,
 ) -> Config | None:
     """Train several losses over several seeds and compare their recommenders.
 
@@ -164,43 +131,95 @@ def ranking(
         encoder: Model of the embeddings.
         losses: Comma-separated names of losses. Hyper-parameters apply to all losses that have
             them. A configuration file can give values for single losses in the mapping "methods".
-        workers: Number of parallel runs, with one thread each. Default: one per core, or one on a
-            GPU.
     """
     from bayescl_lab.compare.comparison import values_of_methods
     from bayescl_lab.compare.ranking import compare_ranking
 
     choices = tuple(RankingLossSettings.classes())
-    values = values_of_methods(losses, choices, given=vars(shared), own=methods)
+    values = values_of_methods(losses, choices, given=vars(shared), own=called.methods)
     first = RankingSettings(**vars(settings), data=data, encoder=encoder)
     plan = compare_ranking(values, first, **vars(trials))
-    options = _with_methods(options, plan, values)
-    if print_config:
-        return options
-    folder = run_options.folder(f"compare-{encoder}-{data.data}")
-    if not run_options.resume:
+    if not (called.print_config or run_options.resume):
         print_guesses(data)
-    _compare("compare ranking", options, plan, folder, run_options, workers)
-    return None
+    return _compare(plan, values, f"{encoder}-{data.data}", run_options, called)
 
 
-def _with_methods(options: Values, plan: AnyPlan, values: Mapping[str, Values]) -> Config:
-    """Return the options with the values of every method instead of values for all methods."""
+def _compare_encoders(
+    settings_type: type[EncoderSettings],
+    options: EncoderOptions,
+    losses: Sequence[str],
+    trials: Trials,
+    shared: Hyperparameters,
+    run_options: PlanOptions,
+    called: Called,
+) -> Config | None:
+    """Compare encoders of images or arrays. Only typed names import custom code."""
+    from bayescl_lab.compare.comparison import values_of_methods
+    from bayescl_lab.compare.encoders import compare_encoders
+
+    names = methods_with_teacher(losses, options.teacher)
+    given = vars(shared) | ({SHARE: options.positive_share} if SHARE in called.typed else {})
+    values = values_of_methods(names, view_methods(), given=given, own=called.methods)
+    first = settings_type(**vars(options), loss=LossSettings(BASELINE))
+    plan = compare_encoders(values, first, **vars(trials), own_code=called.typed)
+    return _compare(plan, values, Path(first.where).stem, run_options, called)
+
+
+def _compare(
+    plan: AnyPlan,
+    values: Mapping[str, Values],
+    name: str,
+    run_options: PlanOptions,
+    called: Called,
+) -> Config | None:
+    """Compare, write a table, pictures and a page, and print the verdict; or return options."""
+    from bayescl_lab.report.figures import results_figure
+    from bayescl_lab.report.html import report_page
+    from bayescl_lab.report.results import (
+        classes_table,
+        comparison_verdict,
+        result_title,
+        scores_table,
+        section_markdown,
+    )
+
+    # Values of every method take the place of values for all methods.
     shared = {*vars(Hyperparameters()), SHARE, "teacher"}
-    kept = {name: value for name, value in options.items() if name not in shared}
+    options = {name: value for name, value in called.options.items() if name not in shared}
     methods = {}
-    for name, settings in plan.methods.items():
+    for method, settings in plan.methods.items():
         config = settings.as_config()
-        own = dict.fromkeys([*settings.loss.resolved(), "teacher", SHARE, *values[name]])
-        methods[name] = {key: config[key] for key in own if key in config}
-    return {**kept, "losses": ",".join(methods), "methods": methods}
+        own = dict.fromkeys([*settings.loss.resolved(), "teacher", SHARE, *values[method]])
+        methods[method] = {key: config[key] for key in own if key in config}
+    options |= {"losses": ",".join(methods), "methods": methods}
+    if called.print_config:
+        return options
+    folder, kind = run_options.folder(f"compare-{name}"), settings.kind
+    command = kind.replace("train", "compare")
+    (result,) = perform(command, options, [plan], folder, run_options)
+    print_result(result_title(result), result)
+    page = folder / "report.html"
+    save_figure(results_figure([result]), folder / "comparison.png", dpi=150)
+    scores = scores_table(result, result.measures if result.baselines else ())
+    markdown = section_markdown(result_title(result), result, scores, classes_table(result))
+    write_atomically(folder / "comparison.md", markdown)
+    write_atomically(page, report_page([folder]))
+    say(
+        *comparison_verdict(result),
+        f"numbers: {folder / 'result.json'}",
+        f"table: {folder / 'comparison.md'}",
+        f"picture: {folder / 'comparison.png'}",
+        f"page: {page}",
+    )
+    if kind is Kind.ARRAYS:
+        _draw_embeddings(folder, list(methods), plan.seeds[0])
+    return None
 
 
 def _draw_embeddings(folder: Path, methods: Sequence[str], seed: int) -> None:
     """Draw the embeddings of InfoNCE and of the last method without labels, of the first seed."""
-    from bayescl_lab.report.embeddings import embeddings_figure
+    from bayescl_lab.report.figures import embeddings_figure
     from bayescl_lab.report.tables import loss_title
-    from bayescl_lab.runs.losses import LOSSES, loss_of
 
     own = [name for name in methods if not LOSSES[loss_of(name)].needs_labels] or list(methods)
     names = dict.fromkeys([BASELINE if BASELINE in own else own[0], own[-1]])
@@ -211,42 +230,12 @@ def _draw_embeddings(folder: Path, methods: Sequence[str], seed: int) -> None:
         say(f"embeddings: {picture}")
 
 
-def _values_of_methods(
-    losses: Sequence[str],
-    settings: EncoderOptions,
-    shared: Hyperparameters,
-    typed: frozenset[str],
-    methods: MethodValues,
-) -> dict[str, dict[str, float]]:
-    """Return the hyper-parameters of every method that are not defaults."""
-    from bayescl_lab.compare.comparison import values_of_methods
-
-    names = methods_with_teacher(losses, settings.teacher)
-    share = {SHARE: settings.positive_share} if SHARE in typed else {}
-    return values_of_methods(names, view_methods(), given=vars(shared) | share, own=methods)
-
-
-def print_result(title: str, result: Result, table: ReportTable | None = None) -> None:
-    """Print the table of a result, by default of its scores, and remarks not printed before."""
-    from bayescl_lab.report.results import classes_table, remarks_of, scores_table
-
-    table, of_classes = table or scores_table(result), classes_table(result)
-    show(title, table)
-    about = (table.title.replace("**", ""), table.note) if table.records else ()
-    if of_classes.records:
-        show("", of_classes)
-        about = (*about, of_classes.title.replace("**", ""))
-    remarks = [text for text in remarks_of(result) if text not in notes.messages]
-    say(*(f"* {text}" for text in (*about, *remarks) if text))
-
-
 def perform(
     kind: str,
     options: Values,
     plans: Sequence[AnyPlan],
     folder: Path,
-    run_options: RunOptions,
-    workers: int | None,
+    run_options: PlanOptions,
     program: str = "bayescl",
 ) -> list[Result]:
     """Run or resume plans with a progress bar, and return their results."""
@@ -264,35 +253,6 @@ def perform(
             plans,
             folder,
             resume=run_options.resume,
-            workers=workers or usual,
+            workers=run_options.workers or usual,
             progress=lambda name, _, done: bar.tell(done, name),
         )
-
-
-def _compare(
-    kind: str,
-    options: Values,
-    plan: AnyPlan,
-    folder: Path,
-    run_options: RunOptions,
-    workers: int | None,
-) -> None:
-    """Run a comparison, write its table, picture and page, and print its verdict and files."""
-    from bayescl_lab.report.figures import results_figure
-    from bayescl_lab.report.html import report_page
-    from bayescl_lab.report.results import result_title, results_markdown
-    from bayescl_lab.report.verdicts import comparison_verdict
-
-    (result,) = perform(kind, options, [plan], folder, run_options, workers)
-    print_result(result_title(result), result)
-    page = folder / "report.html"
-    save_figure(results_figure([result]), folder / "comparison.png", dpi=150)
-    write_atomically(folder / "comparison.md", results_markdown([result]))
-    write_atomically(page, report_page([folder]))
-    say(
-        *comparison_verdict(result),
-        f"numbers: {folder / 'result.json'}",
-        f"table: {folder / 'comparison.md'}",
-        f"picture: {folder / 'comparison.png'}",
-        f"page: {page}",
-    )

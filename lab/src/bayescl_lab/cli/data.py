@@ -32,8 +32,6 @@ def list() -> None:
     head = ("name", "description", "here", "download", "terms")
     shown = table(f"data sets of {data_folder()}", head, rows, words=len(head))
     shown.show_lines = True
-    for column, ratio in zip(shown.columns, (None, 3, None, None, 2), strict=True):
-        column.ratio, column.no_wrap = ratio, ratio is None
     screen = console()
     screen.print(shown)
     screen.print(

@@ -1,4 +1,4 @@
-"""Commands on finished runs: embed, evaluate, export, recommend, report and similar."""
+"""Commands on finished runs: embed, evaluate, export, recommend and report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from bayescl_lab._fields import Count, Words, separated
 from bayescl_lab._files import write_atomically
-from bayescl_lab.cli._console import console, printable, say
+from bayescl_lab.cli._console import console, print_result, printable, say
 from bayescl_lab.cli._console import table as table_of
 from bayescl_lab.cli._options import FLAT, check_output, named_encoder, write_table
 from bayescl_lab.ranking.data import TableOptions
@@ -75,15 +75,14 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
             the data of the run.
         encoder: Name of your own encoder, my_module:build, if the run has one.
     """
-    from bayescl_lab.cli.compare import print_result
-    from bayescl_lab.runs.run import Kind
+    from bayescl_lab.runs.folder import Kind
 
     if Kind.of(run) is Kind.RANKING:
         from bayescl_lab.runs.ranking.ranking_run import evaluate_recommender
 
         result = evaluate_recommender(run, data=data)
     else:
-        from bayescl_lab.runs.encoder_kinds import encoder_run
+        from bayescl_lab.runs.loading import encoder_run
 
         custom = named_encoder(encoder)
         result = encoder_run(Kind.of(run)).evaluate_in(run, data=data, encoder=custom)
@@ -200,24 +199,6 @@ def recommend(
 def _count_lists(lists: pl.DataFrame) -> int:
     """Return the number of lists in a table."""
     return lists["user"].n_unique() if "user" in lists.columns else min(1, len(lists))
-
-
-def similar(
-    run: Path, item: str, *, k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10
-) -> None:
-    """Show the items that are most similar to an item, by the cosine of embeddings.
-
-    Args:
-        run: Run folder of "train ranking".
-        item: Id of the item in the data set.
-        k: Number of items.
-    """
-    from bayescl_lab.runs.ranking.serving import Recommender
-
-    found = Recommender(run).similar_items(item, k)
-    rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in found.rows()]
-    title = f"similar to {printable(item)}"
-    console().print(table_of(title, found.columns, rows, words=len(found.columns) - 1))
 
 
 def report(names: Words = (), *, out: Path | None = None) -> None:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from bayescl_lab._fields import Count
 from bayescl_lab._types import Config
-from bayescl_lab.cli._console import Bar, print_guesses, say
-from bayescl_lab.cli._options import (
-    FLAT,
-    RUNTIME_OPTION,
-    RUNTIME_OPTIONS,
-    Hyperparameters,
-    PrintConfig,
-    RunOptions,
-    Typed,
-)
+from bayescl_lab.cli._console import Bar, print_guesses, print_result, say
+from bayescl_lab.cli._options import FLAT, RUNTIME_OPTIONS, Called, Hyperparameters, RunOptions
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.runs.arrays.array_settings import ArrayOptions, ArraySettings
@@ -33,12 +25,8 @@ from bayescl_lab.runs.losses import (
 from bayescl_lab.runs.ranking.ranking_settings import RankingOptions, RankingSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from bayescl_lab.runs.result import Result
+    from bayescl_lab.runs.parallel import Train
     from bayescl_lab.runs.settings import TrainedSettings
-
-AnySettings = TypeVar("AnySettings", bound=EncoderSettings)
 
 
 def arrays(
@@ -46,30 +34,16 @@ def arrays(
     loss: Literal[view_methods()] = "info_nce+teacher",  # type: ignore[valid-type]
     hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[ArrayOptions, FLAT],
-    typed: Typed,
-    checkpoint_every: Annotated[Count, RUNTIME_OPTION] = 1,
     run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
-    print_config: PrintConfig = False,
+    called: Called,
 ) -> Config | None:
     """Train an encoder on rows of numbers or signals with one loss, and evaluate it.
 
     Args:
         loss: Loss to train with. The suffix "+teacher" adds a teacher, see --teacher. The
             hyper-parameters of the loss follow.
-        checkpoint_every: Number of epochs between checkpoints.
     """
-    from bayescl_lab.runs.arrays.array_run import train_arrays
-    from bayescl_lab.runs.own_code import own_encoder, own_object
-
-    run = _with_method(ArraySettings, settings, loss, hyperparameters)
-    if print_config:
-        return run.as_config()
-    encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
-    view = own_object("views", run.views) if "views" in typed else None
-    folder = run_options.folder(f"{run.method}-{Path(run.data).stem}")
-    options: Config = {"encoder": encoder, "view": view, "checkpoint_every": checkpoint_every}
-    _train("train arrays", train_arrays, run, folder, run_options, **options)
-    return None
+    return _train_encoder(ArraySettings, settings, loss, hyperparameters, run_options, called)
 
 
 def images(
@@ -77,29 +51,16 @@ def images(
     loss: Literal[view_methods()] = "info_nce+teacher",  # type: ignore[valid-type]
     hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[ImageOptions, FLAT] = ImageOptions(),
-    typed: Typed,
-    checkpoint_every: Annotated[Count, RUNTIME_OPTION] = 1,
     run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
-    print_config: PrintConfig = False,
+    called: Called,
 ) -> Config | None:
     """Train an encoder on images with one loss, and evaluate it with every probe.
 
     Args:
         loss: Loss to train with. The suffix "+teacher" adds a teacher, see --teacher. The
             hyper-parameters of the loss follow.
-        checkpoint_every: Number of epochs between checkpoints.
     """
-    from bayescl_lab.runs.images.image_run import train_images
-    from bayescl_lab.runs.own_code import own_encoder
-
-    run = _with_method(ImageSettings, settings, loss, hyperparameters)
-    if print_config:
-        return run.as_config()
-    encoder = own_encoder(run.encoder, run.seed) if "encoder" in typed else None
-    folder = run_options.folder(f"{run.method}-{run.data}")
-    options: Config = {"encoder": encoder, "checkpoint_every": checkpoint_every}
-    _train("train images", train_images, run, folder, run_options, **options)
-    return None
+    return _train_encoder(ImageSettings, settings, loss, hyperparameters, run_options, called)
 
 
 def ranking(
@@ -110,7 +71,7 @@ def ranking(
     hyperparameters: Annotated[Hyperparameters, FLAT] = Hyperparameters(),
     settings: Annotated[RankingOptions, FLAT] = RankingOptions(),
     run_options: Annotated[RunOptions, RUNTIME_OPTIONS] = RunOptions(),
-    print_config: PrintConfig = False,
+    called: Called,
 ) -> Config | None:
     """Train a recommender on interactions, and evaluate it by full ranking.
 
@@ -124,54 +85,47 @@ def ranking(
 
     chosen = RankingLossSettings(loss, vars(hyperparameters))
     run = RankingSettings(**vars(settings), loss=chosen, data=data, encoder=encoder)
-    if print_config:
-        return run.as_config()
-    if not run_options.resume and settings.this_process().rank == 0:
+    if not (called.print_config or run_options.resume or run.this_process().rank):
         print_guesses(data)
-    folder = run_options.folder(f"{encoder}-{loss}-{data.data}")
-    _train("train ranking", train_ranking, run, folder, run_options, baselines=True)
-    return None
+    train = partial(train_ranking, baselines=True)
+    return _train(train, run, f"{encoder}-{loss}-{data.data}", run_options, called)
 
 
-def _with_method(
-    settings_type: type[AnySettings],
-    settings: EncoderOptions,
+def _train_encoder(
+    settings_type: type[EncoderSettings],
+    options: EncoderOptions,
     loss: str,
     hyperparameters: Hyperparameters,
-) -> AnySettings:
-    """Return all settings of a run, given the options and the name of the loss."""
-    from bayescl_lab.compare.plan import with_values
+    run_options: RunOptions,
+    called: Called,
+) -> Config | None:
+    """Train on images or arrays, or return the settings. Only typed names import custom code."""
+    from bayescl_lab.runs.loading import train_encoder
 
-    (method,) = methods_with_teacher([loss], settings.teacher)
-    if method.endswith(TEACHER) and settings.positive_share == 1:
+    (method,) = methods_with_teacher([loss], options.teacher)
+    if method.endswith(TEACHER) and options.positive_share == 1:
         raise ValueError(f"the teacher of {method} has no effect if positive_share is 1")
-    first = settings_type(**vars(settings), loss=LossSettings(loss_of(method)))
-    return with_values(first.with_method(method), vars(hyperparameters))
+    first = settings_type(**vars(options), loss=LossSettings(loss_of(method)))
+    run = first.with_method(method).with_values(vars(hyperparameters))
+    train = partial(train_encoder, own_code=called.typed)
+    return _train(train, run, f"{run.method}-{Path(run.where).stem}", run_options, called)
 
 
 def _train(
-    kind: str,
-    train: Callable[..., Result],
-    run: TrainedSettings,
-    folder: Path,
-    run_options: RunOptions,
-    **options: object,
-) -> None:
-    """Train with a progress bar, and print the result in the first process."""
-    rank = run.this_process().rank
-    with Bar(run.epochs) as bar, run_options.interruptible(f"bayescl {kind}", folder, rank):
-        result = train(run, folder, resume=run_options.resume, progress=bar.trained, **options)
-    if rank == 0:
-        _print_run(result, folder)
-
-
-def _print_run(result: Result, folder: Path) -> None:
-    """Print a run's result and remarks on its data."""
-    from bayescl_lab.cli.compare import print_result
+    train: Train, run: TrainedSettings, name: str, run_options: RunOptions, called: Called
+) -> Config | None:
+    """Train with a progress bar and print the result in the first process, or return settings."""
     from bayescl_lab.report.tables import loss_title
 
-    (name, row), *_ = result.rows.items()
-    print_result(f"{loss_title(name)} on {result.data}, {result.part} split", result)
-    if row.seconds is not None:
-        say(f"{row.seconds.mean:.2f} seconds per epoch")
-    say(f"run folder: {folder}")
+    if called.print_config:
+        return run.as_config()
+    folder, rank = run_options.folder(name), run.this_process().rank
+    with Bar(run.epochs) as bar, run_options.interruptible(f"bayescl {run.kind}", folder, rank):
+        result = train(run, folder, resume=run_options.resume, progress=bar.trained)
+    if rank == 0:
+        (method, row), *_ = result.rows.items()
+        print_result(f"{loss_title(method)} on {result.data}, {result.part} split", result)
+        if row.seconds is not None:
+            say(f"{row.seconds.mean:.2f} seconds per epoch")
+        say(f"run folder: {folder}")
+    return None

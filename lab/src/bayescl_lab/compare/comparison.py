@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bayescl_lab._fields import Count, check_choice, checked
 from bayescl_lab._types import Config, Values
-from bayescl_lab.compare.plan import TUNING_SEED, with_values
+from bayescl_lab.compare.plan import TUNING_SEED
 from bayescl_lab.compare.tuning import check_once, stages
 from bayescl_lab.runs.losses import LOSSES, SHARE, TEACHER, has_hyperparameter, loss_of
 
@@ -43,7 +43,7 @@ def compared(
         raise ValueError("tune chooses on the validation split: evaluate_on must be test")
     of_methods, first_values = {}, {}
     for name, values in methods.items():
-        of_methods[name] = with_values(shared.with_method(name), values)
+        of_methods[name] = shared.with_method(name).with_values(values)
         config = of_methods[name].as_config()
         every = {**LOSSES[loss_of(name)].hyperparameters, **values}
         if name.endswith(TEACHER):

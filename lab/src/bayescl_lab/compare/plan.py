@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -13,7 +13,6 @@ from typing_extensions import Self
 from bayescl_lab._fields import Count, checked
 from bayescl_lab._types import Config, Values
 from bayescl_lab.compare.tuning import name_of
-from bayescl_lab.runs.losses import LossSettings
 from bayescl_lab.runs.parallel import Progress, Train, train_runs
 from bayescl_lab.runs.result import Result, Row, Score, Trial, Tuning
 from bayescl_lab.runs.run import RunStart
@@ -64,12 +63,6 @@ class Plan(Generic[Settings]):
         del out
         return self
 
-    def without(self, name: str) -> Self:
-        """Return the plan without a method."""
-        kept = {one: settings for one, settings in self.methods.items() if one != name}
-        stages = [{one: it for one, it in stage.items() if one != name} for stage in self.stages]
-        return replace(self, methods=kept, stages=stages)
-
     def adapted(self, settings: Settings, folder: Path) -> Settings:
         """Return the settings for the test split, given the folder of the best tried run."""
         del folder
@@ -78,15 +71,17 @@ class Plan(Generic[Settings]):
     @property
     def epochs(self) -> int:
         """Largest number of epochs of a run."""
-        tried = [name for stage in self.stages for name, changes in stage.items() for _ in changes]
-        runs = [*self.methods] * len(self.seeds) + tried * len(self.tuning_seeds)
-        others = 0 if self.baselines is None else self.baselines.epochs
-        return sum(self.methods[name].epochs for name in runs) + others  # type: ignore[attr-defined]
+        own = sum(
+            settings.epochs * (len(self.seeds) + len(self.tuning_seeds) * tried)
+            for name, settings in self.methods.items()
+            for tried in [sum(len(stage.get(name, ())) for stage in self.stages)]
+        )
+        return own + (0 if self.baselines is None else self.baselines.epochs)
 
     def runs(self) -> dict[str, Settings]:
         """Return the settings of all runs by name, seed by seed."""
         return {
-            self._run(name, seed): with_values(settings, {"seed": seed})
+            self._run(name, seed): settings.with_values({"seed": seed})
             for seed in self.seeds
             for name, settings in self.methods.items()
         }
@@ -98,9 +93,9 @@ class Plan(Generic[Settings]):
         """Tune, train every method with every seed, and summarize."""
         tuned, final = self._tuned(work), dict(self.methods)
         for name, tuning in tuned.items():
-            tried = with_values(self.methods[name], tuning.choice)
-            run = self._run(_trial(name, tuning.choice), self.tuning_seeds[0])
-            final[name] = self.adapted(tried, work.folders[run])
+            tried = self.methods[name].with_values(tuning.choice)
+            run = self._run(f"{name}-{name_of(tuning.choice)}", self.tuning_seeds[0])
+            final[name] = self.adapted(tried, work.folder / "tuning" / run)
         plan = replace(self, methods=final)
         results = work.train(plan, plan.runs(), "runs")
         rows = {
@@ -129,26 +124,23 @@ class Plan(Generic[Settings]):
         """Tune, and return the trials of each method."""
         tuned: dict[str, Tuning] = {}
         for stage in self.stages:
-            tried: dict[str, dict[str, Values]] = {}
-            for name, changes in stage.items():
+            tried: dict[str, tuple[str, Values]] = {}
+            for name in (it for it in self.methods if it in stage):
                 choice = tuned.get(name, Tuning()).choice
-                some = [{**choice, **change} for change in changes]
-                tried[name] = {_trial(name, values): values for values in some}
+                some = [{**choice, **change} for change in stage[name]]
+                tried |= {f"{name}-{name_of(values)}": (name, values) for values in some}
             runs = {
-                self._run(trial, seed): with_values(
-                    self.methods[name], {**values, "seed": seed, "evaluate_on": "validation"}
+                self._run(trial, seed): self.methods[name].with_values(
+                    {**values, "seed": seed, "evaluate_on": "validation"}
                 )
-                for name, settings in tried.items()
-                for trial, values in settings.items()
+                for trial, (name, values) in tried.items()
                 for seed in self.tuning_seeds
             }
             results = work.train(self, runs, "tuning")
-            for name, settings in tried.items():
-                trials = dict(tuned.get(name, Tuning()).scores)
-                for trial, values in settings.items():
-                    of_setting = [results[self._run(trial, seed)] for seed in self.tuning_seeds]
-                    trials[trial] = Trial(values, _score(of_setting))
-                tuned[name] = Tuning.of(trials)
+            for trial, (name, values) in tried.items():
+                of_setting = [results[self._run(trial, seed)] for seed in self.tuning_seeds]
+                before = tuned.get(name, Tuning()).scores
+                tuned[name] = Tuning.of({**before, trial: Trial(values, _score(of_setting))})
         return tuned
 
 
@@ -166,14 +158,12 @@ class Work:
         progress: Function called after every epoch with the name of a run, its finished epochs and
             the finished epochs of all runs.
         results: Results of all finished runs by name.
-        folders: Folders of all finished runs by name.
     """
 
     folder: Path
     workers: int = 1
     progress: Progress | None = None
     results: dict[str, Result] = field(default_factory=dict)
-    folders: dict[str, Path] = field(default_factory=dict)
     _known: dict[str, str] = field(default_factory=dict)
     _epochs: float = 0.0
 
@@ -197,7 +187,6 @@ class Work:
             workers=1 if plan.is_timed else self.workers,
             progress=report,
         )
-        self.folders |= {name: self.folder / part / name for name in new}
         self._epochs += sum(one.epochs for one in new.values())
         return {
             name: self.results[name if name in new else self._known[identity]]
@@ -244,21 +233,6 @@ def run_plans(
         results = [replace(plan.perform(work), settings=request) for plan in plans]
     commits = sorted({str(one.origin.get("commit")) for one in work.results.values()})
     return start.finish(*results, workers=workers, threads_per_run=1, commits_of_runs=commits)
-
-
-def with_values(settings: Settings, values: Values) -> Settings:
-    """Replace values of settings. Names that are not settings of the run belong to the loss."""
-    own = {one.name for one in fields(settings)} & values.keys()  # type: ignore[arg-type]
-    changes = {name: values[name] for name in own}
-    if others := {name: value for name, value in values.items() if name not in own}:
-        loss: LossSettings = settings.loss  # type: ignore[attr-defined]
-        changes["loss"] = replace(loss, hyperparameters={**loss.hyperparameters, **others})
-    return replace(settings, **changes)  # type: ignore[type-var]
-
-
-def _trial(name: str, values: Values) -> str:
-    """Return the name of a trial of a method."""
-    return f"{name}-{name_of(values)}"
 
 
 def _criterion(scores: Values) -> str:

@@ -41,8 +41,9 @@ class RankingPlan(Plan[RankingSettings]):
         reason = ease_left_out(items)
         if reason is None or self.baselines is None or EASE_NAME not in self.baselines.methods:
             return self
-        baselines, remarks = self.baselines.without(EASE_NAME), (*self.remarks, reason)
-        return replace(self, baselines=baselines, remarks=remarks)
+        methods = {name: it for name, it in self.baselines.methods.items() if name != EASE_NAME}
+        baselines = replace(self.baselines, methods=methods)
+        return replace(self, baselines=baselines, remarks=(*self.remarks, reason))
 
 
 def compare_ranking(

@@ -62,14 +62,14 @@ class Neighborhood:
 
     @property
     def domain_explains(self) -> float:
-        """Share of the neighborhood explained by domains beyond chance, at most 1; or 0."""
+        """Excess of ``same_domain`` over ``by_chance``, relative to its maximum, in [0, 1]."""
         same = self.same_domain or 0.0
         return max(0.0, (same - self.by_chance) / (1 - self.by_chance))
 
 
 @dataclass(frozen=True)
 class EmbeddingDiagnosis:
-    """Result of :func:`diagnose_embeddings`.
+    """Measures of embeddings, as :func:`diagnose_embeddings` returns them.
 
     Attributes:
         items: Number of items.
@@ -220,10 +220,9 @@ def sides_of(
     """Return both views as unit vectors; raise on invalid ones. One view is returned twice."""
     first = _rows(name, embeddings)
     second = first if second_view is None else _rows("second_view", second_view)
-    if second.shape != first.shape:
-        raise ValueError(
-            f"second_view must have shape {list(first.shape)}, got {list(second.shape)}"
-        )
+    shape, other = list(first.shape), list(second.shape)
+    if other != shape:
+        raise ValueError(f"second_view must have shape {shape}, got {other}")
     return first, second
 
 
@@ -247,7 +246,7 @@ def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "ite
 
 
 def codes_of(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[Tensor, " items"]:
-    """Check labels, groups or domains: one integer per item."""
+    """Return codes, such as labels, as one int64 value per item; raise on invalid ones."""
     tensor = torch.as_tensor(codes).detach().cpu()
     if tensor.is_floating_point() or tensor.is_complex():
         raise ValueError(f"{name} must hold integers, got {tensor.dtype}")

@@ -11,8 +11,8 @@ from bayescl_lab.inspect.files import EmbeddingArrays
 from bayescl_lab.inspect.measures import MOST_ITEMS
 from bayescl_lab.items.probes import extract_features
 from bayescl_lab.items.store import UNLABELED
-from bayescl_lab.runs.encoder_kinds import encoder_run
-from bayescl_lab.runs.run import Kind
+from bayescl_lab.runs.folder import Kind
+from bayescl_lab.runs.loading import encoder_run
 
 
 def run_arrays(

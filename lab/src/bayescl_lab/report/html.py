@@ -15,6 +15,7 @@ from bayescl_lab._files import UnreadableError
 from bayescl_lab._types import Values
 from bayescl_lab.report.results import (
     classes_table,
+    comparison_verdict,
     is_run,
     read_results,
     remarks_of,
@@ -22,13 +23,10 @@ from bayescl_lab.report.results import (
     scores_table,
 )
 from bayescl_lab.report.tables import ReportTable, counted, paragraph, template
-from bayescl_lab.report.verdicts import comparison_verdict
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.result import Result
 
-_CAPTIONS = {
-    "comparison": "Every loss; a dot is a seed, a bar the mean over seeds.",
-}
+_CAPTION = "Every loss; a dot is a seed, a bar the mean over seeds."
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError)
 
 
@@ -90,7 +88,8 @@ def section_of(folder: Path) -> Section:
     files = [folder / name for name in ("result.json", "comparison.json", "evaluation.json")]
     file = next((file for file in files if file.is_file()), folder)
     results = read_results(folder) if file == folder else Result.read_all(file)
-    pictures = _pictures(folder)
+    picture = folder / "comparison.png"
+    pictures = [(_CAPTION, picture.read_bytes())] if picture.is_file() else []
     if file == folder and not results and (folder / "config.yaml").is_file():
         lead, settings = ["Not finished: no result yet."], RunFolder.find(folder).config()
         return Section(folder.resolve().name, lead, pictures=pictures, settings=settings)
@@ -108,19 +107,14 @@ def _results_section(
 ) -> Section:
     """Return the section of a run, of a comparison, or of several results."""
     first = results[0]
-    tables = [scores_table(result) for result in results]
-    if len(results) > 1:
-        titles = [f"**{result_title(result)}.** " for result in results]
-        tables = [
-            replace(table, title=title + table.title)
-            for title, table in zip(titles, tables, strict=True)
-        ]
-    shown = [*tables, *(it for it in map(classes_table, results) if it.records)]
-    section = Section(result_title(first), (), shown, (), pictures, first.settings, first.origin)
+    tables = [*map(scores_table, results), *map(classes_table, results)]
+    section = Section(result_title(first), (), tables, (), pictures, first.settings, first.origin)
     if len(results) > 1:
         section.title = name
-        remarks = (remark for result in results for remark in remarks_of(result))
-        section.findings = list(dict.fromkeys(remarks))
+        for number, result in enumerate(results):
+            title = f"**{result_title(result)}.** {tables[number].title}"
+            tables[number] = replace(tables[number], title=title)
+        section.findings = list(dict.fromkeys(text for one in results for text in remarks_of(one)))
     elif is_run(first):
         words = "" if first.row.epochs is None else f": {counted(first.row.epochs, 'epoch')}"
         sentences = (f"{text.removesuffix('.')}." for text in remarks_of(first))
@@ -131,12 +125,6 @@ def _results_section(
         section.findings = comparison_verdict(first)
         section.lead = [] if first.baselines else [paragraph("what_was_run", first)]
     return section
-
-
-def _pictures(folder: Path) -> list[tuple[str, bytes]]:
-    """Return the figures in a folder, with captions."""
-    files = {caption: folder / f"{name}.png" for name, caption in _CAPTIONS.items()}
-    return [(caption, file.read_bytes()) for caption, file in files.items() if file.is_file()]
 
 
 def _rich(text: object) -> Markup:

@@ -1,8 +1,11 @@
-"""Titles, tables and Markdown of runs and comparisons."""
+"""Titles, tables, Markdown and conclusions of runs and comparisons.
+
+A difference counts if it is at least two standard errors from 0, paired by seed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from scipy import stats
@@ -13,6 +16,7 @@ from bayescl_lab.report.tables import (
     FEW_IMAGES,
     ReportTable,
     as_markdown,
+    counted,
     data_title,
     difference_text,
     loss_title,
@@ -20,7 +24,7 @@ from bayescl_lab.report.tables import (
     paragraph,
     score_text,
 )
-from bayescl_lab.runs.losses import BASELINE, ORACLE
+from bayescl_lab.runs.losses import LOSSES, SHARE, loss_of
 from bayescl_lab.runs.result import SPREAD, Result, is_percent
 
 _OF_CLASSES = ("knn_domains", "nmi", "ari", "recall")
@@ -92,33 +96,23 @@ def scores_table(result: Result, measures: Sequence[str] = ()) -> ReportTable:
     """Return a table with a row per method and baseline, and a column per measure.
 
     Comparisons have a column of differences to InfoNCE in one measure, paired by seed.
-    With an oracle, the last column is the share of its gap that is closed.
     """
-    measures, few = measures or page_measures(result), result.few
     differences, note, records = result.differences(), "", list[dict[str, str]]()
-    is_whole = {BASELINE, ORACLE} <= result.rows.keys()
-    images = result.sizes.get(result.part)
+    images, headline = result.sizes.get(result.part), next(iter(headlines(result)), "")
     for name, row in result.every.items():
         if not row.scores:
             continue
         count = f" ({result.sizes[name]})" if name in result.groups else ""
-        column = "" if result.baselines else "loss"
-        record = {column: f"{loss_title(name)}{count}"}
-        for measure in measures:
+        record = {"" if result.baselines else "loss": f"{loss_title(name)}{count}"}
+        for measure in measures or page_measures(result):
             if measure in row.scores:
                 text = score_text(row.scores[measure], measure, images)
                 record[measure_title(measure)] = text
-        if differences:
-            measure = headlines(result)[0]
-            above = differences.get(name, {}).get(measure)
-            text = "" if above is None else difference_text(above, measure)
-            title = f"above InfoNCE, {measure_title(measure)}"
-            record[title] = f"**{text}**" if above is not None and above.sign else text
-        if few and is_whole:
-            shares = [result.gap_closed(name, measure) for measure in few]
-            record[f"oracle gap closed, {' / '.join(map(measure_title, few))}"] = " / ".join(
-                "-" if share is None else f"{100 * share:.0f} %" for share in shares
-            )
+        if headline in differences.get(name, {}):
+            above = differences[name][headline]
+            text = difference_text(above, headline)
+            title = f"above InfoNCE, {measure_title(headline)}"
+            record[title] = f"**{text}**" if above.sign else text
         records.append(record)
     if differences and result.seeds > 1:
         by_chance = 2 * stats.t.sf(2, result.seeds - 1)
@@ -130,39 +124,76 @@ def scores_table(result: Result, measures: Sequence[str] = ()) -> ReportTable:
 
 
 def about(result: Result) -> str:
-    """Describe the values in a table."""
+    """Return a sentence with the unit, the part and the spread of the scores in a table."""
     if not all(map(is_percent, result.measures)):
         return paragraph("about_interactions", result)
     images, count = result.sizes.get(result.part), ""
     if images is not None and images < FEW_IMAGES:
         count = f" ({images} images, 95 % intervals in parentheses)"
-    if is_run(result):
-        return (
-            f"**Accuracy on the {result.part} split{count}, in percent,** ± over draws of labels."
-        )
-    return (
-        f"**Accuracy on the {result.part} split{count}, in percent,** mean ± {SPREAD}; and the "
-        "share of the oracle's gap closed, (loss - InfoNCE) / (oracle - InfoNCE) of the means."
-    )
+    spread = "± over draws of labels" if is_run(result) else f"mean ± {SPREAD}"
+    return f"**Accuracy on the {result.part} split{count}, in percent,** {spread}."
 
 
-def results_markdown(results: Sequence[Result]) -> str:
-    """Format all results as Markdown, with headings, tables and remarks."""
-    return "\n".join(
-        section_markdown(
-            result_title(result),
-            scores_table(result, result.measures if result.baselines else ()),
-            result,
-            classes_table(result),
-        )
-        for result in results
-    )
-
-
-def section_markdown(
-    title: str, table: ReportTable, result: Result, further: ReportTable | None = None
-) -> str:
-    """Format the table of a result as Markdown, with a heading and remarks."""
+def section_markdown(title: str, result: Result, *tables: ReportTable) -> str:
+    """Format tables of a result as Markdown, with a heading and remarks."""
     remarks = "\n".join(f"- {remark}" for remark in remarks_of(result))
     tuned = paragraph("tuned", result) if result.criterion else ""
-    return as_markdown(f"### {title}", table, further or "", tuned, remarks) + "\n"
+    return as_markdown(f"### {title}", *tables, tuned, remarks) + "\n"
+
+
+def comparison_verdict(result: Result) -> list[str]:
+    """Summarize which losses are better than InfoNCE, and recommend a next step.
+
+    Args:
+        result: Comparison on images or of recommenders.
+
+    Returns:
+        Sentences that name every loss. Without InfoNCE, losses are compared with the first one.
+    """
+    base = loss_title(result.base)
+    if len(result.rows) == 1:
+        return [f"Only {base} was trained: there is nothing to compare it with."]
+    paired = result.differences(result.base)
+    if not paired:
+        return ["There are no labels for an evaluation, so the losses cannot be compared."]
+    measure = headlines(result)[0]
+    gains = {name: scores[measure] for name, scores in paired.items()}
+    ranked = sorted(gains, key=lambda name: -gains[name].mean)
+    above, below, level = (
+        [one for one in ranked if gains[one].sign == sign] for sign in (1, -1, 0)
+    )
+
+    def said(names: Iterable[str]) -> str:
+        points = " points" if is_percent(measure) else ""
+        texts = {name: difference_text(gains[name], measure) for name in names}
+        return ", ".join(f"{loss_title(name)} {text}{points}" for name, text in texts.items())
+
+    seeds = counted(result.seeds, "seed")
+    groups = {f"above {base}": above, f"below {base}": below}
+    groups[f"not significantly different from {base} with {seeds}"] = level
+    standing = "; ".join(
+        f"{words} on {measure_title(measure)}: {said(names)}"
+        for words, names in groups.items()
+        if names
+    )
+    sentences = [
+        paragraph("tuned", result) if result.criterion else "",
+        f"{standing}.",
+        f"next: {_next_step(result, above)}",
+    ]
+    return [sentence[:1].upper() + sentence[1:] for sentence in sentences if sentence]
+
+
+def _next_step(result: Result, above: Sequence[str]) -> str:
+    """Return the recommended next step."""
+    above = [name for name in above if not LOSSES[loss_of(name)].needs_labels]
+    if result.seeds == 1:
+        return "repeat with --seeds 4; one seed shows no spread, so nothing is certain."
+    if not above:
+        return (
+            f"keep {loss_title(result.base)}: another temperature may change more than another "
+            "loss, and more seeds would show smaller differences."
+        )
+    share = result.rows[above[0]].settings.get(SHARE)
+    option = "" if share is None else f" --positive-share {share:g}"
+    return f"train with --loss {above[0]}{option}."

@@ -7,24 +7,19 @@ covers all other bytes of the file and the identity of the run.
 from __future__ import annotations
 
 import hashlib
-import os
-from typing import BinaryIO
 
 _MARK = b"sha256: "
 _LENGTH = hashlib.sha256().digest_size * 2
 PLACEHOLDER = _MARK + b"0" * _LENGTH
 """Text that :func:`with_digest` replaces. It must be among the last 80 bytes of the content."""
 _END = 80
-_BYTES_AT_ONCE = 2**20
 
 
 def with_digest(content: bytes, identity: str) -> bytes:
     """Replace the placeholder in the content of a file by the digest."""
     start = content.rindex(PLACEHOLDER) + len(_MARK)
-    hashed = hashlib.sha256(identity.encode())
-    hashed.update(memoryview(content)[:start])
-    hashed.update(content[start + _LENGTH :])
-    return content[:start] + hashed.hexdigest().encode() + content[start + _LENGTH :]
+    digest = _digest(content, start, identity)
+    return content[:start] + digest + content[start + _LENGTH :]
 
 
 def archive_with_digest(archive: bytes, identity: str) -> bytes:
@@ -33,22 +28,16 @@ def archive_with_digest(archive: bytes, identity: str) -> bytes:
     return with_digest(archive[:-2] + comment, identity)
 
 
-def has_digest(file: BinaryIO, identity: str) -> bool:
-    """Return whether a file has the right digest. The position in the file returns to the start."""
-    size = file.seek(0, os.SEEK_END)
-    end = max(0, size - _END)
-    file.seek(end)
-    tail = file.read()
-    place = tail.rfind(_MARK)
-    start = place + len(_MARK)
-    file.seek(0)
-    if place < 0:
-        return False
+def has_digest(content: bytes, identity: str) -> bool:
+    """Return whether the content of a file has the right digest."""
+    index = content.rfind(_MARK, -_END)
+    start = index + len(_MARK)
+    return index >= 0 and content[start : start + _LENGTH] == _digest(content, start, identity)
+
+
+def _digest(content: bytes, start: int, identity: str) -> bytes:
+    """Compute the digest of all bytes except those of the digest, which begins at ``start``."""
     hashed = hashlib.sha256(identity.encode())
-    left = end
-    while left and (chunk := file.read(min(left, _BYTES_AT_ONCE))):
-        hashed.update(chunk)
-        left -= len(chunk)
-    hashed.update(tail[:start] + tail[start + _LENGTH :])
-    file.seek(0)
-    return hashed.hexdigest().encode() == tail[start : start + _LENGTH]
+    hashed.update(memoryview(content)[:start])
+    hashed.update(memoryview(content)[start + _LENGTH :])
+    return hashed.hexdigest().encode()

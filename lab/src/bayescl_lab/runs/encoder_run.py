@@ -30,7 +30,7 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.item_record import ItemRecord
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.result import Result, Row, Score
-from bayescl_lab.runs.run import Rows, TrainedRun, write_evaluation
+from bayescl_lab.runs.run import TrainedRun, write_evaluation
 from bayescl_lab.runs.weights import part_of_state, read_weights
 
 AnyEncoderSettings = TypeVar("AnyEncoderSettings", bound=EncoderSettings)
@@ -164,19 +164,11 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
     def batches(self) -> StoreBatches:
         """Batches of the training items."""
         train, settings, known = self.parts.train, self.settings, self.known
-        rank, ranks = self.rank, settings.num_processes
-        order = EpochOrder(len(train), self.batch_size, settings.seed, rank, ranks)
+        shared = len(train), self.batch_size, settings.seed, self.rank, settings.num_processes
+        order = EpochOrder(*shared)
         few, domains = settings.domains_per_batch, known.get("domains")
         if few is not None and domains is not None and len(domains.unique()) > few:
-            order = DomainOrder(
-                order.size,
-                order.batch_size,
-                order.seed,
-                rank,
-                ranks,
-                domains=domains.cpu(),
-                domains_per_batch=few,
-            )
+            order = DomainOrder(*shared, domains=domains.cpu(), domains_per_batch=few)
         return StoreBatches(train, order, known)
 
     def part(self, name: str) -> ItemStore:
@@ -226,11 +218,9 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         found = run_probes(self.model, self.parts, linear_protocol=self.linear_protocol)
         probes = [name for name in found if not name.endswith("_spread") and "recall_" not in name]
         scores = {name: Score(found[name], found.get(f"{name}_spread")) for name in probes}
-        names = enumerate(self.parts.train.class_names)
-        recalls = {name: found.get(f"recall_{label}") for label, name in names}
-        return Row(
-            scores, recalls={it: Score(one) for it, one in recalls.items() if one is not None}
-        )
+        names = {f"recall_{label}": name for label, name in enumerate(self.parts.train.class_names)}
+        recalls = {names[key]: Score(found[key]) for key in names if key in found}
+        return Row(scores, recalls=recalls)
 
     def result(self, row: Row, remarks: Sequence[str] = (), part: str | None = None) -> Result:
         """Return the result with the row of this run."""
@@ -247,39 +237,31 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
             remarks=remarks,
         )
 
-    def results(self, folder: RunFolder, rows: Rows) -> Result:
+    def results(self) -> Result:
         """Return all probes and remarks."""
-        del folder, rows
         labels = self.known.get("labels")
         row, remarks = self.evaluate() if self.parts.has_labels else Row({}), [*self.remarks]
         if labels is not None:
-            known = int((labels != UNLABELED).sum())
-            remarks.append(
-                f"the loss was given the labels of {known} of {len(labels)} {self.parts.train.noun}"
-            )
+            count = f"{int((labels != UNLABELED).sum())} of {len(labels)}"
+            remarks.append(f"the loss was given the labels of {count} {self.parts.train.noun}")
         return self.result(row, remarks)
 
     @classmethod
-    def train_in(
-        cls,
-        settings: Any,
-        out: Path,
-        *,
-        resume: bool = False,
-        fit_options: Values,
-        **given: Any,
+    def train(
+        cls, settings: Any, out: Path, fit_options: Any, *, resume: bool, **given: Any
     ) -> Result:
         """Train, evaluate with all probes, and write both to a run folder.
 
-        A resumed run may name a new location of the same items.
+        A resumed run may name a new location of the same items, which is recorded.
         """
         if resume:
             folder = RunFolder.open(out, cls.kind)
-            before = str(folder.config().get("data", settings.data))
-            if settings.data != before:
-                given |= {"data": settings.data, "record": ItemRecord.read(folder)}
-                settings = replace(settings, data=before)
-        return cls.train(settings, out, fit_options, resume=resume, **given)
+            moved, before = settings.data, str(folder.config().get("data", settings.data))
+            settings = replace(settings, data=before)
+            if moved != before:
+                record = ItemRecord.read(folder)
+                cls(settings, **given, data=moved, record=record).write_record(folder)
+        return super().train(settings, out, fit_options, resume=resume, **given)
 
     @classmethod
     def evaluate_in(
@@ -304,21 +286,15 @@ def _known_labels(parts: Parts, settings: EncoderSettings) -> dict[str, Int[Tens
         return {}
     train = parts.train
     train.labeled()  # raises if there are no labels
-    classes = len(train.class_names)
     for label, name in enumerate(train.class_names):
-        counts = [
-            0 if store is None else int((store.labels == label).sum())
-            for store in (train, parts.evaluation)
-        ]
-        if counts[0] < per_class:
+        if (count := int((train.labels == label).sum())) < per_class:
             raise ValueError(
                 "labels_per_class must be at most the number of labeled training items of each "
-                f"class, got {per_class}: class {name} has {counts[0]}, and {counts[1]} more in "
-                f"the {settings.evaluate_on} split"
+                f"class, got {per_class}: class {name} has {count}"
             )
     (rows,) = few_label_draws(
         train.labels,
-        num_classes=classes,
+        num_classes=len(train.class_names),
         labels_per_class=per_class,
         draws=1,
         seed=derived_seed(settings.seed, Purpose.LABELS),

@@ -14,11 +14,10 @@ import torch
 from bayescl_lab._fields import check_choice
 from bayescl_lab._files import staged_folder, write_atomically
 from bayescl_lab._types import Config
-from bayescl_lab.runs.encoder_kinds import encoder_run, load_encoder
-from bayescl_lab.runs.folder import RunFolder, check_vacant, write_json
+from bayescl_lab.runs.folder import ALL_PARTS, Kind, RunFolder, check_vacant, write_json
+from bayescl_lab.runs.loading import encoder_run, load_encoder
 from bayescl_lab.runs.ranking.serving import Recommender
 from bayescl_lab.runs.record import write_arrays
-from bayescl_lab.runs.run import ALL_PARTS, Kind
 
 if TYPE_CHECKING:
     from torch import nn

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -145,11 +145,38 @@ class RunFolder:
         content = self.config_file.read_bytes()
         if not content.startswith(_HEADER.encode()):
             raise UnreadableError(f"{self.path} is not a run folder: its config.yaml names no run")
-        if not has_digest(io.BytesIO(content), ""):
+        if not has_digest(content, ""):
             raise UnreadableError(f"{self.config_file} is damaged: it was changed after the start")
         kind, identity, settings = content.decode().split("\n", 2)
         config: Config = yaml.safe_load(settings)
         return kind.removeprefix(_HEADER), identity.removeprefix(_IDENTITY), config
+
+
+ALL_PARTS = "all"
+"""All images, the training images first."""
+
+
+class Kind(str, Enum):
+    """Kinds of runs with a model, named by their commands."""
+
+    ARRAYS = "train arrays"
+    IMAGES = "train images"
+    RANKING = "train ranking"
+
+    __str__ = str.__str__
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Parts of the data that can be embedded, the default first."""
+        return ("items", "users") if self is Kind.RANKING else ("evaluation", "train", ALL_PARTS)
+
+    @classmethod
+    def of(cls, path: Path) -> Kind:
+        """Return the kind of a run; raise ``ValueError`` if it has no model."""
+        kind = RunFolder.find(path).kind
+        if kind not in [*cls]:
+            raise ValueError(f"{path} holds a run of '{kind}', which has no model")
+        return cls(kind)
 
 
 def check_vacant(
@@ -200,7 +227,7 @@ def read_json(path: Path, identity: str | None = None) -> Config:
     if _DIGEST in value and identity is None:
         identity = identity_beside(path)
     value.pop(_DIGEST, None)
-    if identity is not None and not has_digest(io.BytesIO(content), identity):
+    if identity is not None and not has_digest(content, identity):
         raise UnreadableError(f"{path} is damaged or of another run: its digest is wrong")
     return value
 

@@ -107,9 +107,8 @@ class ItemRecord:
         changes = [f"{count} {what}" for what, count in counts.items() if count]
         if changes:
             raise ValueError(
-                f"{Path(self.data).name}: {now.noun} differ from those that the run was trained "
-                "on: "
-                f"{', '.join(changes)}: restore them, or evaluate on other data with --data"
+                f"{Path(self.data).name}: {now.noun} changed since training: {', '.join(changes)}. "
+                "Restore them, or evaluate on other data with --data"
             )
 
     def _compared(self) -> tuple[AnyArray, ...]:

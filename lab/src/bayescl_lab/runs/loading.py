@@ -1,15 +1,58 @@
-""":func:`bayescl_lab.load`: open a run's folder to embed or recommend."""
+"""Train and load runs by their kind. Modules of other kinds are not imported."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bayescl_lab.runs.folder import RunFolder
-from bayescl_lab.runs.run import Kind
+from bayescl_lab.runs.folder import Kind, RunFolder
+from bayescl_lab.runs.own_code import own_code_of
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from bayescl_lab.runs.encoder_run import EncoderRun
+    from bayescl_lab.runs.result import Result
+
+
+def encoder_run(kind: str) -> type[EncoderRun[Any]]:
+    """Return the class of runs on images or arrays."""
+    if kind == Kind.ARRAYS:
+        from bayescl_lab.runs.arrays.array_run import ArrayRun
+
+        return ArrayRun
+    from bayescl_lab.runs.images.image_run import ImageRun
+
+    return ImageRun
+
+
+def train_encoder(
+    settings: Any, out: Path, *, own_code: Collection[str] = (), **options: Any
+) -> Result:
+    """Train on images or arrays; see :func:`~bayescl_lab.runs.images.image_run.train_images`.
+
+    Only the settings in ``own_code``, "encoder" and "views", may name custom code.
+    """
+    given = own_code_of(settings, own_code)
+    if settings.kind == Kind.ARRAYS:
+        from bayescl_lab.runs.arrays.array_run import train_arrays
+
+        return train_arrays(settings, out, **given, **options)
+    from bayescl_lab.runs.images.image_run import train_images
+
+    return train_images(settings, out, **given, **options)
+
+
+def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Any:
+    """Load the encoder of a run, which maps raw items to features; see ``ServedEncoder.load``."""
+    if folder.kind == Kind.ARRAYS:
+        from bayescl_lab.runs.arrays.array_encoder import ArrayEncoder
+
+        return ArrayEncoder.load(folder, encoder)
+    from bayescl_lab.runs.images.encoder import PreparedEncoder
+
+    return PreparedEncoder.load(folder, encoder)
 
 
 def load(path: str | Path, *, encoder: nn.Module | None = None) -> Any:
@@ -36,6 +79,4 @@ def load(path: str | Path, *, encoder: nn.Module | None = None) -> Any:
         from bayescl_lab.runs.ranking.serving import Recommender
 
         return Recommender(path)
-    from bayescl_lab.runs.encoder_kinds import load_encoder
-
     return load_encoder(RunFolder(path, kind), encoder)

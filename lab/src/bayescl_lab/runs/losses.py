@@ -56,13 +56,13 @@ class LossRow:
         return self.loss_class.needs_groups or self.loss_class.needs_labels
 
     @cached_property
-    def hyperparameters(self) -> Mapping[str, type]:
-        """Names and types (``float`` or ``int``) of hyper-parameters that runs may vary."""
+    def hyperparameters(self) -> Mapping[str, float | int]:
+        """Hyper-parameters that runs may vary, with their defaults."""
         default = self.loss_class()
         # The similarity sets minimum_similarity; runs on views set positive_share.
-        others = ("minimum_similarity", "positive_share")
+        others = ("minimum_similarity", SHARE)
         names = ("temperature", *self.loss_class.hyperparameters)
-        return {name: type(getattr(default, name)) for name in names if name not in others}
+        return {name: getattr(default, name) for name in names if name not in others}
 
 
 LOSSES: dict[str, LossRow] = {
@@ -76,8 +76,8 @@ LOSSES: dict[str, LossRow] = {
 }
 """All losses by name, in the order of tables."""
 
-BASELINE, ORACLE = "info_nce", "oracle"
-"""Names of the baseline of differences and the oracle."""
+BASELINE = "info_nce"
+"""Loss that differences are measured from."""
 
 TEACHER = "+teacher"
 """Suffix of the names of losses with a teacher, such as ``info_nce+teacher``."""
@@ -198,7 +198,7 @@ class LossSettings:
 
     @property
     def loss_class(self) -> type[ContrastiveLoss]:
-        """Class of the loss."""
+        """Class of :mod:`bayescl.losses` that computes the loss."""
         return self.classes()[self.loss]
 
     def build(self, **options: Any) -> ContrastiveLoss:
@@ -212,13 +212,11 @@ class LossSettings:
 
     def resolved(self) -> dict[str, Number]:
         """Return all hyper-parameters, with defaults where no value is given."""
-        types, default = LOSSES[self.loss].hyperparameters, self.loss_class()
-        given = {name: types[name](value) for name, value in self.hyperparameters.items()}
-        values = {**self.defaults, **given}
-        return {
-            name: values[name] if name in values else kind(getattr(default, name))
-            for name, kind in types.items()
-        }
+        own = LOSSES[self.loss].hyperparameters
+        given: Any = self.hyperparameters
+        given = {name: type(own[name])(value) for name, value in given.items()}
+        defaults = {name: self.defaults.get(name, value) for name, value in own.items()}
+        return {**defaults, **given}
 
     def as_config(self) -> Config:
         """Return the name and all hyper-parameters as plain values for a run's settings."""

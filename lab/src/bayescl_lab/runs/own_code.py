@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
+from bayescl_lab._types import Config
+
+if TYPE_CHECKING:
+    from bayescl_lab.runs.encoder_settings import EncoderSettings
 
 
 def own_object(what: str, name: str) -> Any:
@@ -48,3 +53,16 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
     if isinstance(encoder, nn.Module):
         return encoder
     raise ValueError(f"encoder {name} must return a torch.nn.Module, got {type(encoder).__name__}")
+
+
+def own_code_of(settings: EncoderSettings, names: Collection[str]) -> Config:
+    """Import the encoder and views that settings name, of the settings in ``names`` only.
+
+    Returns arguments of the run; ``None`` for names without a colon.
+    """
+    values, given = vars(settings), Config()
+    if "encoder" in names:
+        given["encoder"] = own_encoder(values["encoder"], settings.seed)
+    if "views" in names:
+        given["view"] = own_object("views", values["views"])
+    return given

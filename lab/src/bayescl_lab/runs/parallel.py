@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from typing_extensions import TypedDict
 
 from bayescl_lab._fields import Count, checked
 from bayescl_lab._interrupts import check
@@ -30,23 +29,9 @@ from bayescl_lab.runs.settings import TrainedSettings
 Progress = Callable[[str, float, float], None]
 """Function of the name of a run, its finished epochs and the finished epochs of all runs."""
 
-
-class TrainOptions(TypedDict, total=False):
-    """Options of a function that trains a run.
-
-    Attributes:
-        resume: Whether to resume the run in its folder.
-        progress: Function of the number of finished epochs and their mean loss, if one is finished.
-        checkpoint_every: Number of epochs between checkpoints.
-    """
-
-    resume: bool
-    progress: Callable[[float, float | None], None] | None
-    checkpoint_every: int
-
-
 Train = Callable[..., Result]
-"""Picklable function that trains one run in its folder, such as ``train_images``."""
+"""Picklable function that trains one run in its folder, such as ``train_images``. It takes the
+options ``resume``, ``progress`` and ``checkpoint_every``."""
 
 MOST_EPOCHS_WITHOUT_CHECKPOINT = 10
 """Largest number of epochs between checkpoints. A killed run repeats at most as many."""

@@ -17,7 +17,7 @@ import torch
 
 from bayescl_lab._cores import usable_cores
 
-_PACKAGES = ("bayescl", "torch", "lightning", "numpy", "numba", "scikit-learn")
+_PACKAGES = ("bayescl", "torch", "lightning", "numpy", "scikit-learn")
 
 
 def provenance() -> dict[str, object]:

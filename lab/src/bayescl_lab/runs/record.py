@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 
@@ -47,16 +46,13 @@ def write_arrays(path: Path, arrays: Arrays, identity: str | None = None) -> Non
 
 def read_arrays(path: Path, identity: str) -> dict[str, AnyArray]:
     """Read the arrays of a run; raise ``ValueError`` if they are missing or damaged."""
-    try:
-        with path.open("rb") as opened:
-            if not has_digest(opened, identity):
-                raise UnreadableError(f"{path} is damaged or of another run: its digest is wrong")
-            with np.load(opened, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        if isinstance(error, UnreadableError):
-            raise
-        raise ValueError(f"{path} is damaged or missing") from None
+    if not path.is_file():
+        raise UnreadableError(f"{path} is missing")
+    content = path.read_bytes()
+    if not has_digest(content, identity):
+        raise UnreadableError(f"{path} is damaged or of another run: its digest is wrong")
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
 
 
 def indices_of(ids: Iterable[object], known: AnyArray) -> NDArray[np.int64]:
@@ -67,7 +63,7 @@ def indices_of(ids: Iterable[object], known: AnyArray) -> NDArray[np.int64]:
 
 
 def hint(name: str, known: Container[str]) -> str:
-    """Return an addition to a message about an unknown id if a similar one is known."""
+    """Return text such as ", but 3.0" if a known id differs only in ".0" or leading zeros."""
     close = (f"{name}.0", name.removesuffix(".0"), name.lstrip("0"))
     return next((f", but {one}" for one in close if one in known), "")
 

@@ -16,7 +16,7 @@ from bayescl_lab._fields import format_error
 from bayescl_lab._files import UnreadableError
 from bayescl_lab._types import Config, Values
 from bayescl_lab.runs.folder import read_json
-from bayescl_lab.runs.losses import BASELINE, LOSSES, ORACLE
+from bayescl_lab.runs.losses import BASELINE
 
 _ORIGIN = (
     *("command", "started", "commit", "hardware", "versions"),
@@ -202,15 +202,6 @@ class Result:
     origin: Values = field(default_factory=dict)
 
     @classmethod
-    def read(cls, content: Values) -> Result:
-        """Read a result from the content of a file."""
-        origin = {name: content[name] for name in _ORIGIN if content.get(name) is not None}
-        try:
-            return TypeAdapter(cls).validate_python({**content, "origin": origin})
-        except ValidationError as error:
-            raise ValueError(format_error(error)) from None
-
-    @classmethod
     def read_all(cls, file: Path, identity: str | None = None) -> list[Result]:
         """Read all results in a JSON file, or none; raise ``ValueError`` if it is damaged.
 
@@ -219,9 +210,13 @@ class Result:
         content = read_json(file, identity)
         try:
             every = [{**content, **one} for one in content.get("results", [content])]
-            return [cls.read(one) for one in every if "losses" in one]
+            for one in every:
+                one["origin"] = {name: one[name] for name in _ORIGIN if one.get(name) is not None}
+            results = [one for one in every if "losses" in one]
+            return TypeAdapter(list[cls]).validate_python(results)  # type: ignore[valid-type]
         except (TypeError, ValueError) as error:
-            raise UnreadableError(f"{file} is damaged: {error}") from None
+            said = format_error(error) if isinstance(error, ValidationError) else error
+            raise UnreadableError(f"{file} is damaged: {said}") from None
 
     @classmethod
     def read_file(cls, file: Path) -> Result:
@@ -254,11 +249,6 @@ class Result:
         return list(next(iter(self.rows.values())).scores)
 
     @property
-    def few(self) -> list[str]:
-        """Measures with few labels."""
-        return [name for name in self.measures if name.startswith("few_label_")]
-
-    @property
     def base(self) -> str:
         """Baseline of differences: InfoNCE, or else the first method."""
         return BASELINE if BASELINE in self.rows else next(iter(self.rows))
@@ -277,27 +267,7 @@ class Result:
             if row.scores and name != base
         }
 
-    def gap_closed(self, name: str, measure: str) -> float | None:
-        """Compute (method - InfoNCE) / (oracle - InfoNCE) of the means.
-
-        ``None`` if one of them is missing, or the oracle is not two standard errors above InfoNCE.
-        With one seed, the oracle must only be above it.
-        """
-        if not {BASELINE, ORACLE} <= self.rows.keys():
-            return None
-        baseline, oracle, method = (
-            self.rows[one].scores[measure].mean for one in (BASELINE, ORACLE, name)
-        )
-        gap = self.rows[ORACLE].scores[measure] - self.rows[BASELINE].scores[measure]
-        is_above = gap.mean > 0 if gap.spread is None else gap.sign > 0
-        return (method - baseline) / (oracle - baseline) if is_above else None
-
 
 def is_percent(measure: str) -> bool:
     """Return whether a measure is an accuracy, which is shown in percent."""
     return "@" not in measure
-
-
-def needs_labels(method: str) -> bool:
-    """Return whether a method trains with all labels."""
-    return method in LOSSES and LOSSES[method].needs_labels

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
 from statistics import median_high
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from typing_extensions import Self
 
 from bayescl_lab._types import Config, Values
-from bayescl_lab.runs.folder import RunFolder, identity_beside, write_json
+from bayescl_lab.runs.folder import Kind, RunFolder, identity_beside, write_json
 from bayescl_lab.runs.provenance import provenance
 from bayescl_lab.runs.result import Result, Score
 from bayescl_lab.runs.settings import TrainedSettings
@@ -26,36 +25,6 @@ if TYPE_CHECKING:
     import lightning.pytorch as pl
 
     from bayescl_lab.runs.loop import Journal
-
-ALL_PARTS = "all"
-"""All images, the training images first."""
-
-Rows = Sequence[Mapping[str, float]]
-"""Rows of ``metrics.csv``."""
-
-
-class Kind(str, Enum):
-    """Kinds of runs with a model, named by their commands."""
-
-    ARRAYS = "train arrays"
-    IMAGES = "train images"
-    RANKING = "train ranking"
-
-    __str__ = str.__str__
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """Parts of the data that can be embedded, the default first."""
-        return ("items", "users") if self is Kind.RANKING else ("evaluation", "train", ALL_PARTS)
-
-    @classmethod
-    def of(cls, path: Path) -> Kind:
-        """Return the kind of a run; raise ``ValueError`` if it has no model."""
-        kind = RunFolder.find(path).kind
-        if kind not in [*cls]:
-            raise ValueError(f"{path} holds a run of '{kind}', which has no model")
-        return cls(kind)
-
 
 AnySettings = TypeVar("AnySettings", bound=TrainedSettings)
 
@@ -94,14 +63,13 @@ class RunStart:
         if not resume:
             return
         before, now = dict(_flat(RunFolder.open(out, kind).config())), dict(_flat(config))
-        changed = [
+        changed = "; ".join(
             f"{name} = {before.get(name)}, got {now.get(name)}"
             for name in sorted({**before, **now})
             if before.get(name) != now.get(name) and name not in may_change
-        ]
+        )
         if changed:
-            listed = "; ".join(changed)
-            raise ValueError(f"cannot resume {out}: a resumed run keeps its settings: {listed}")
+            raise ValueError(f"cannot resume {out}: a resumed run keeps its settings: {changed}")
         if self.folder.is_finished:
             self.results = Result.read_all(self.folder.result_file, self.folder.identity)
 
@@ -169,17 +137,12 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def write_record(self, folder: RunFolder) -> None:
         """Record the run's data in its folder, if there is no record yet."""
 
-    def initialize(self) -> None:
-        """Load the initial weights, if the settings name any."""
-        if self.settings.init is not None:
-            self.start_from(Path(self.settings.init))
-
     @abstractmethod
     def start_from(self, path: Path) -> None:
         """Load the weights of another run, given by the setting ``init``."""
 
     @abstractmethod
-    def results(self, folder: RunFolder, rows: Rows) -> Result:
+    def results(self) -> Result:
         """Evaluate the trained model, and return the result without its training."""
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
@@ -219,35 +182,30 @@ class TrainedRun(ABC, Generic[AnySettings]):
         settings. Processes that do not write return an empty result.
         """
         writes = settings.this_process().rank == 0
-        may_change = settings.may_change
-        start = RunStart(out, cls.kind, settings.as_config(), resume=resume, may_change=may_change)
-        if start.results and "record" not in given:
+        config, may_change = settings.as_config(), settings.may_change
+        start = RunStart(out, cls.kind, config, resume=resume, may_change=may_change)
+        if start.results:
             return start.results[0] if writes else Result()
-        if resume and "record" not in given:
+        if resume:
             given |= cls.restore(start.folder)
         run = cls(settings, **given)  # raises if the data differ from the record
-        if start.results:
-            run.write_record(start.folder)
-            return start.results[0] if writes else Result()
         _ = run.batches  # raises on invalid settings, before the folder is created
         begun = start.folder.checkpoint.is_file()
-        if not begun:
-            run.initialize()
+        if not begun and settings.init is not None:
+            run.start_from(Path(settings.init))
         with start.work() if writes else nullcontext(start.folder) as folder:
             if begun:
                 run.load(folder)  # raises if it is damaged or of another model
             if writes:
                 run.write_record(folder)
-            journal = run.fit(folder, **fit_options)
+            rows = run.fit(folder, **fit_options).rows
             if not writes:
                 return Result()
-            result = run.results(folder, journal.rows)
-            seconds = median_high(row["seconds"] for row in journal.rows)
-            rows = {
-                name: replace(row, seconds=Score(seconds), epochs=len(journal.rows))
-                for name, row in result.rows.items()
-            }
-        return start.finish(replace(result, rows=rows))[0]
+            result = run.results()
+            seconds = Score(median_high(row["seconds"] for row in rows))
+            done = replace(result.row, seconds=seconds, epochs=len(rows))
+            result = replace(result, rows=dict.fromkeys(result.rows, done))
+        return start.finish(result)[0]
 
     def load(self, folder: RunFolder) -> int:
         """Load the weights of the last checkpoint, and return its number of epochs."""

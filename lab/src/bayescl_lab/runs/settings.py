@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import ConfigDict, ValidationError
@@ -14,6 +14,10 @@ from typing_extensions import Self
 
 from bayescl_lab._fields import format_error
 from bayescl_lab._types import Config, Values
+from bayescl_lab.runs.folder import Kind
+
+if TYPE_CHECKING:
+    from bayescl_lab.runs.losses import LossSettings
 
 Device = Literal["auto", "cpu", "cuda"]
 """Names of devices. "auto" is a GPU if there is one."""
@@ -25,6 +29,7 @@ class StoredSettings:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
     parts: ClassVar[Mapping[str, Callable[[Config], object]]] = {}
     """Functions that take nested settings out of plain values, by field."""
+    epochs: int
 
     def as_config(self) -> Config:
         """Return the settings as plain values."""
@@ -46,13 +51,22 @@ class StoredSettings:
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"the stored settings are damaged: {error}") from None
 
+    def with_values(self, values: Values) -> Self:
+        """Replace values. Names that are not settings of the run belong to its loss."""
+        own = {one.name for one in fields(self)} & values.keys()  # type: ignore[arg-type]
+        changes = {name: values[name] for name in own}
+        if others := {name: value for name, value in values.items() if name not in own}:
+            loss: LossSettings = self.loss  # type: ignore[attr-defined]
+            changes["loss"] = replace(loss, hyperparameters={**loss.hyperparameters, **others})
+        return replace(self, **changes)  # type: ignore[type-var]
+
 
 class TrainedSettings(StoredSettings):
     """Settings of training that images and interactions have in common."""
 
     may_change: ClassVar[frozenset[str]] = frozenset()
     """Settings that may change when a run is resumed."""
-    epochs: int
+    kind: ClassVar[Kind]
     evaluate_on: str
     seed: int
     init: str | None

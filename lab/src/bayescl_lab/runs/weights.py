@@ -5,6 +5,7 @@ Reading does not import Lightning, and does not execute pickled code.
 
 from __future__ import annotations
 
+import io
 import pickle
 
 import torch
@@ -21,13 +22,13 @@ def read_checkpoint(folder: RunFolder) -> Config:
         ValueError: if there is no checkpoint yet, or it is damaged or of another run.
     """
     path = folder.kept_checkpoint()
-    with path.open("rb") as file:  # the same file for both, while the run writes another one
-        if not has_digest(file, folder.identity):
-            raise ValueError(f"the checkpoint {path} is damaged or of another run")
-        try:
-            checkpoint: Config = torch.load(file, map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError:
-            raise ValueError(f"the checkpoint {path} holds more than weights") from None
+    content = path.read_bytes()
+    if not has_digest(content, folder.identity):
+        raise ValueError(f"the checkpoint {path} is damaged or of another run")
+    try:
+        checkpoint: Config = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise ValueError(f"the checkpoint {path} holds more than weights") from None
     return checkpoint
 
 

@@ -53,7 +53,7 @@ def test_a_loss_knows_the_labels_drawn_and_the_oracle_knows_all(settings):
         assert torch.equal(known[drawn], labels[drawn])
     assert torch.equal(runs[0].known["labels"], runs[1].known["labels"])
     assert not torch.equal(runs[0].known["labels"], runs[2].known["labels"])
-    result = runs[0].results(None, [])
+    result = runs[0].results()
     assert f"labels of {3 * classes} of {len(labels)}" in result.remarks[-1]
     assert some.as_config()["labels_per_class"] == 3
     other = replace(some, loss=LossSettings("oracle"))

@@ -17,9 +17,8 @@ from bayescl_lab.items.simclr import SimCLR
 from bayescl_lab.runs.arrays.array_encoder import build_encoder
 from bayescl_lab.runs.arrays.array_settings import ArraySettings
 from bayescl_lab.runs.encoder_run import EncoderRun
-from bayescl_lab.runs.own_code import own_encoder, own_object
+from bayescl_lab.runs.folder import Kind
 from bayescl_lab.runs.result import Result
-from bayescl_lab.runs.run import Kind
 
 View = Callable[[Tensor, torch.Generator], Tensor]
 """Function that returns a view of each standardized item."""
@@ -133,11 +132,4 @@ def train_arrays(
             f"the run uses its own views: name them again with --views {settings.views}"
         )
     given: Config = {"encoder": encoder, "view": view}
-    return ArrayRun.train_in(settings, out, resume=resume, fit_options=fit_options, **given)
-
-
-def train_with_own_code(settings: ArraySettings, out: Path, **options: Any) -> Result:
-    """Train one run with an encoder and views named by the user, possibly custom code."""
-    encoder = own_encoder(settings.encoder, settings.seed)
-    view = own_object("views", settings.views)
-    return train_arrays(settings, out, encoder=encoder, view=view, **options)
+    return ArrayRun.train(settings, out, fit_options, resume=resume, **given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from bayescl_lab._arrays import unknown_words_of
 from bayescl_lab._fields import Count, NonNegative, between
 from bayescl_lab._types import Config
 from bayescl_lab.runs.encoder_settings import EncoderOptions, EncoderSettings
+from bayescl_lab.runs.folder import Kind
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class ArrayOptions(EncoderOptions):
 @dataclass(frozen=True)
 class ArraySettings(ArrayOptions, EncoderSettings):
     """All settings of a run on arrays: :class:`ArrayOptions` and the loss."""
+
+    kind: ClassVar[Kind] = Kind.ARRAYS
 
     def choice_of_items(self) -> Config:
         """Return the arguments of :func:`~bayescl_lab.arrays.data.load_arrays`."""

@@ -19,12 +19,11 @@ from bayescl_lab.items.parts import Parts
 from bayescl_lab.items.simclr import SimCLR
 from bayescl_lab.runs.captured import CapturedStep
 from bayescl_lab.runs.encoder_run import EncoderRun
-from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.folder import Kind, RunFolder
 from bayescl_lab.runs.images.encoder import build_encoder
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.result import Result
-from bayescl_lab.runs.run import Kind
 
 _logger = logging.getLogger(__name__)
 
@@ -172,5 +171,4 @@ def train_images(
         ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
             holds another run or a damaged checkpoint.
     """
-    given: Any = {"fit_options": fit_options, "encoder": encoder}
-    return ImageRun.train_in(settings, out, resume=resume, **given)
+    return ImageRun.train(settings, out, fit_options, resume=resume, encoder=encoder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic.dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from bayescl_lab._fields import Count, at_least, between
 from bayescl_lab._types import Config
 from bayescl_lab.images.table import ImageTable
 from bayescl_lab.runs.encoder_settings import EncoderOptions, EncoderSettings
+from bayescl_lab.runs.folder import Kind
 
 _COLUMNS = ("file_column", "label_column", "domain_column")
 
@@ -88,6 +89,8 @@ class ImageOptions(EncoderOptions):
 @dataclass(frozen=True)
 class ImageSettings(ImageOptions, EncoderSettings):
     """All settings of a run on images: :class:`ImageOptions` and the loss."""
+
+    kind: ClassVar[Kind] = Kind.IMAGES
 
     def choice_of_images(self) -> Config:
         """Return the arguments of :func:`~bayescl_lab.images.datasets.load_images`."""

@@ -13,13 +13,13 @@ from bayescl_lab.ranking.batches import UserBatches
 from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoders import build_encoder
 from bayescl_lab.ranking.module import RankingModule
-from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.folder import Kind, RunFolder
 from bayescl_lab.runs.loop import Journal
 from bayescl_lab.runs.ranking.baselines import ranking_result
 from bayescl_lab.runs.ranking.ranking_record import RankingRecord, seen_pairs
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 from bayescl_lab.runs.result import Result
-from bayescl_lab.runs.run import Kind, Rows, TrainedRun, write_evaluation
+from bayescl_lab.runs.run import TrainedRun, write_evaluation
 from bayescl_lab.runs.weights import read_weights
 
 CRITERION = "ndcg@20"
@@ -131,9 +131,8 @@ class RankingRun(TrainedRun[RankingSettings]):
         more: Config = {"part": part, "epochs": epochs, "baselines": self.baselines}
         return ranking_result(scorer, self.parts, self.settings, **more)
 
-    def results(self, folder: RunFolder, rows: Rows) -> Result:
+    def results(self) -> Result:
         """Evaluate the recommender."""
-        del folder, rows
         return self.evaluate()
 
 

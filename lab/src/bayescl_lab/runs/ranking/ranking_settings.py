@@ -15,6 +15,7 @@ from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import Popularity, Scorer
+from bayescl_lab.runs.folder import Kind
 from bayescl_lab.runs.losses import RankingLossSettings
 from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
 
@@ -84,6 +85,7 @@ class RankingSettings(RankingOptions):
         ValueError: if a value is out of range, or values contradict each other.
     """
 
+    kind: ClassVar[Kind] = Kind.RANKING
     loss: RankingLossSettings = field(default_factory=RankingLossSettings)
     data: RankingData = field(default_factory=RankingData)
     encoder: str = "mf"

@@ -21,12 +21,11 @@ from bayescl_lab._types import AnyArray, Config
 from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
 from bayescl_lab.ranking.scorers import ServedScorer
-from bayescl_lab.runs.folder import RunFolder
+from bayescl_lab.runs.folder import Kind, RunFolder
 from bayescl_lab.runs.ranking.ranking_record import RankingRecord
 from bayescl_lab.runs.ranking.ranking_run import RankingRun
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 from bayescl_lab.runs.record import hint
-from bayescl_lab.runs.run import Kind
 
 Items = Sequence[int | str]
 """Ids of items."""
