@@ -113,16 +113,14 @@ def batch_of_views(
     if views == 2:
         key = "two views", count, rows.device
         own, partner = kept(key, lambda: _index_of_two_views(count, rows.device))
-        positives = replace(anchors, embeddings=rows.roll(items, 0))
         return Batch(
-            "two_views", anchors, positives, (anchors,), None, own, partner, valid,
-            are_units=are_units,
-        )  # fmt: skip
+            "two_views", anchors, None, (anchors,), None, own, partner, valid, are_units=are_units
+        )
     own = torch.arange(count, device=rows.device)
     anchor_of = own.repeat(views - 1)
     positive = torch.cat([own.roll(-view * items) for view in range(1, views)])
     return Batch(
-        "views", anchors, anchors[positive], (anchors,), anchor_of, own, positive, valid,
+        "views", anchors, None, (anchors,), anchor_of, own, positive, valid,
         are_units=are_units,
     )  # fmt: skip
 

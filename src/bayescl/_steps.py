@@ -24,7 +24,7 @@ _TEMPERATURE = (
 
 def reversed_pairs(batch: Batch) -> Batch:
     """Return the batch in the second direction: positives are anchors, anchors candidates."""
-    anchors, pairs = batch.anchors, batch.positives
+    anchors, pairs = batch.anchors, batch.pair_positives
     valid, target = batch.valid, batch.target
     if isinstance(target, Tensor):
         target = target.narrow_copy(1, 0, len(pairs)).t()
@@ -101,7 +101,7 @@ def mean_factor(call: str, weight: float, settings: Sequence[tuple[str, Any]]) -
 
 def total_weight(batch: Batch) -> float | Tensor:
     """Return the total weight of a batch's pairs."""
-    return len(batch.positives) if batch.weight is None else batch.weight.sum()
+    return batch.num_pairs if batch.weight is None else batch.weight.sum()
 
 
 def _factor(notes: Sequence[dict[str, Any]]) -> float:
@@ -121,7 +121,7 @@ def _kind(batch: Batch) -> list[tuple[str, Any]]:
             for field in fields(Rows)
             if field.name not in ("embeddings", "log_q")
         ),
-        ("whether log_q is given", batch.positives.log_q is not None),
+        ("whether log_q is given", batch.columns[0].log_q is not None),
         *(
             (f"whether block {number} has {field.name}", getattr(block, field.name) is not None)
             for number, block in enumerate(batch.columns)
@@ -184,7 +184,7 @@ def with_zeroed_rows(batch: Batch) -> Batch:
     A row that ``valid`` excludes then has no effect: all gradients stay finite. A pair gets the
     weight 0 if its anchor has no candidates. The batch must have ``valid``.
     """
-    parts = (batch.anchors, batch.positives, *batch.columns)
+    parts = (batch.anchors, batch.pair_positives, *batch.columns)
     if is_eager_cpu(batch.anchors.embeddings) and all(
         bool(rows.embeddings.detach().sum().isfinite()) for rows in parts
     ):
@@ -200,7 +200,7 @@ def with_zeroed_rows(batch: Batch) -> Batch:
     absent = excluded.all(dim=1)
     if batch.anchor_of is not None:
         bad, absent = bad[batch.anchor_of], absent[batch.anchor_of]
-    bad = bad | is_bad(batch.positives)
+    bad = bad | is_bad(batch.pair_positives)
     dtype = batch.anchors.embeddings.dtype
     weight = bad.new_ones((), dtype=dtype) if batch.weight is None else batch.weight
     weight = torch.where(bad, torch.where(absent, 0.0, torch.nan).to(dtype), weight)
@@ -222,7 +222,7 @@ def corrected(batch: Batch, log_q: Float[Tensor, " pairs"], temperature: float |
     return replace(
         batch,
         anchors=batch.anchors.with_coordinate(scale),
-        positives=batch.positives.with_coordinate(-log_q),
+        positives=batch.pair_positives.with_coordinate(-log_q),
         are_units=False,
         columns=tuple(
             block.with_coordinate(zero if block.log_q is None else -block.log_q)
@@ -238,7 +238,7 @@ def refuse_not_finite(
     bad = int((~losses.detach().isfinite()).sum())
     if bad == 0:
         return
-    rows = [part for batch in batches for part in (batch.positives, *batch.columns)]
+    rows = [part for batch in batches for part in (batch.pair_positives, *batch.columns)]
     for part in rows:
         for name in ("log_q", "teacher"):
             values = getattr(part, name)

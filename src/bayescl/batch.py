@@ -51,6 +51,16 @@ class Excluded:
         """Number of excluded columns of each anchor, if there is no mask."""
         return 0 if self.columns is None else self.columns.shape[1]
 
+    def log_count(self, logits: Float[Tensor, "rows candidates"]) -> float | Float[Tensor, " rows"]:
+        """Return the log of the number of candidates, one number if it is the same for all rows.
+
+        It is -inf without candidates.
+        """
+        if self.mask is not None:
+            return (~self.mask).sum(dim=1).to(logits.dtype).log()
+        left = logits.shape[1] - self.few
+        return math.log(left) if left else -math.inf
+
     def fill_(self, values: Float[Tensor, "rows candidates"], value: float) -> None:
         """Overwrite the excluded entries of ``values``, in place."""
         if self.mask is not None:
@@ -85,12 +95,13 @@ class Batch:
     Attributes:
         layout: Call that built the batch.
         anchors: Rows to be trained.
-        positives: One row per pair.
+        positives: One row per pair. ``None`` if they are rows of the first block, in the columns
+            ``positive``.
         columns: One or more blocks of candidates, side by side. All anchors share a block, or each
             anchor has its own rows in it.
         anchor_of: Anchor of each pair. ``None``: pair i belongs to anchor i.
         own: Column of each anchor itself, if the first block holds the anchors.
-        positive: Column of each positive, if the first block holds the positives.
+        positive: Column of each pair's positive, if the first block holds the positives.
         valid: False where a column must not be a candidate of an anchor.
         weight: Non-negative weight of each pair.
         target: Target probabilities of the candidates, dense or sparse COO, or the rule that
@@ -102,7 +113,7 @@ class Batch:
 
     layout: Layout
     anchors: Rows
-    positives: Rows
+    positives: Rows | None
     columns: tuple[Rows, ...]
     anchor_of: Int[Tensor, " pairs"] | None = None
     own: Int[Tensor, " anchors"] | None = None
@@ -119,6 +130,11 @@ class Batch:
         return len(self.anchors)
 
     @property
+    def num_pairs(self) -> int:
+        """Number of pairs."""
+        return len(self.anchors if self.anchor_of is None else self.anchor_of)
+
+    @property
     def num_candidates(self) -> int:
         """Number of columns, including excluded ones."""
         return sum(map(len, self.columns))
@@ -128,14 +144,22 @@ class Batch:
         """The anchor of each pair."""
         return self.anchors if self.anchor_of is None else self.anchors[self.anchor_of]
 
+    @property
+    def pair_positives(self) -> Rows:
+        """The positive of each pair."""
+        if self.positives is not None:
+            return self.positives
+        assert self.positive is not None  # else ``positives`` must be given
+        return self.columns[0][self.positive]
+
     def map_rows(self, function: Callable[[Rows], Rows]) -> Batch:
         """Apply a function to all rows. Equal objects stay equal objects."""
         every = (self.anchors, self.positives, *self.columns)
-        mapped = {id(rows): function(rows) for rows in every}
+        mapped = {id(rows): function(rows) for rows in every if rows is not None}
         return replace(
             self,
             anchors=mapped[id(self.anchors)],
-            positives=mapped[id(self.positives)],
+            positives=mapped.get(id(self.positives)),
             columns=tuple(mapped[id(block)] for block in self.columns),
         )
 
@@ -159,14 +183,6 @@ class Batch:
         known = self.anchors.groups is not None or self.anchors.domains is not None
         several = self.anchor_of is not None and self.positive is not None
         return known or several or self.valid is not None
-
-    def log_counts(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "#rows"]:
-        """Return the log of the number of candidates of some anchors; -inf for none."""
-        excluded, device = self.excluded(rows), self.anchors.embeddings.device
-        if excluded.mask is not None:
-            return (~excluded.mask).sum(dim=1).to(dtype).log()
-        left = self.num_candidates - excluded.few
-        return torch.full((1,), math.log(left) if left else -math.inf, dtype=dtype, device=device)
 
     def excluded(self, rows: slice) -> Excluded:
         """Return the columns that are not candidates of some anchors, a slice with bounds."""

@@ -732,7 +732,7 @@ class ContrastiveLoss(nn.Module):
 
     def _losses(self, batch: Batch, temperature: float | Tensor) -> Float[Tensor, " pairs"]:
         """Compute one loss per pair of a batch with complete columns."""
-        if batch.positives.log_q is not None:
+        if batch.positives is not None and batch.positives.log_q is not None:
             batch = corrected(batch, batch.positives.log_q, temperature)
         if batch.valid is not None:
             batch = with_zeroed_rows(batch)

@@ -75,9 +75,10 @@ def check_margin(margin: Margin, batches: Sequence[Batch]) -> None:
     if not margin.by_teacher:
         return
     for batch in batches:
-        if batch.anchors.teacher is None or batch.positives.teacher is None:
+        anchors, positives = batch.pair_anchors.teacher, batch.pair_positives.teacher
+        if anchors is None or positives is None:
             raise ValueError("Margin(by_teacher=True) needs a teacher for anchors and positives")
-        similarity = vecdot(batch.pair_anchors.teacher, batch.positives.teacher)
+        similarity = vecdot(anchors, positives)
         limit = margin.limit(similarity.new_ones(()))
         if is_eager_cpu(limit) and float(limit) >= 1 and bool((similarity > 1 - 1e-5).all()):
             raise ValueError(
@@ -97,7 +98,7 @@ def within_margin(batch: Batch, margin: Margin) -> Batch:
     def compared(rows: Rows) -> Tensor | None:
         return rows.teacher if margin.by_teacher else rows.embeddings
 
-    anchors, positives = compared(batch.anchors), compared(batch.positives)
+    anchors, positives = compared(batch.anchors), compared(batch.pair_positives)
     assert anchors is not None  # ensured by check_margin
     assert positives is not None
     anchor_of = batch.anchor_of

@@ -68,7 +68,9 @@ class _BlockedLosses(torch.autograd.Function):
     """Autograd function of a run over the chunks. Its inputs are the tensors of the batch."""
 
     @staticmethod
-    def forward(ctx: Any, run: _Run, shared_upstream: bool, *sources: Tensor | float) -> Tensor:
+    def forward(
+        ctx: Any, run: _Run, shared_upstream: bool, *sources: Tensor | float | None
+    ) -> Tensor:
         wanted = ctx.needs_input_grad[2:]
         if not any(wanted):
             return run.losses()[0]
@@ -139,11 +141,15 @@ class _Run:
     chunk_size: int
 
     @property
-    def sources(self) -> tuple[Tensor | float, ...]:
-        """Anchors, positives, temperature and each block of columns, as in :data:`Gradients`."""
-        anchors, positives = self.batch.anchors.embeddings, self.batch.positives.embeddings
-        columns = map(attrgetter("embeddings"), self.batch.columns)
-        return (anchors, positives, self.temperature, *columns)
+    def sources(self) -> tuple[Tensor | float | None, ...]:
+        """Anchors, positives, temperature and each block of columns, as in :data:`Gradients`.
+
+        Positives are ``None`` if they are rows of the first block.
+        """
+        batch = self.batch
+        positives = None if batch.positive is not None else batch.pair_positives.embeddings
+        columns = map(attrgetter("embeddings"), batch.columns)
+        return (batch.anchors.embeddings, positives, self.temperature, *columns)
 
     def losses(
         self, wanted: tuple[bool, ...] = (), upstream: Tensor | None = None
@@ -170,9 +176,7 @@ class _Run:
         self, wanted: tuple[bool, ...], upstream: Tensor | None
     ) -> tuple[Tensor, Gradients]:
         batch, sources = self.batch, self.sources
-        anchors, pairs = batch.anchors.embeddings, batch.positives.embeddings
-        if batch.anchor_of is not None and batch.positive is not None and wanted:
-            wanted = (wanted[0], False, *wanted[2:])
+        anchors = batch.anchors.embeddings
         total: Gradients = [
             torch.zeros_like(source) if want and isinstance(source, Tensor) else None
             for source, want in zip(sources, wanted or [False] * len(sources), strict=True)
@@ -180,7 +184,7 @@ class _Run:
         scaled, count = anchors / self.temperature, len(anchors)
         starts = range(0, count, self.chunk_size)
         pairs_of = _pairs_of_chunks(batch.anchor_of, count, starts)
-        losses = scaled.new_empty(len(pairs))
+        losses = scaled.new_empty(batch.num_pairs)
         for start, pairs_here in zip(starts, pairs_of, strict=True):
             rows = slice(start, min(start + self.chunk_size, count))
             gradients = total if any(wanted) else None
@@ -205,23 +209,26 @@ class _Run:
         tiles = [_logits(anchors, block, rows) for block in batch.columns]
         logits = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
         place = None if batch.anchor_of is None else batch.anchor_of[pairs] - rows.start
-        among = None if place is None or batch.positive is None else (place, batch.positive[pairs])
+        entry: Tensor | None = None  # of each positive in the matrix of logits, if it is a column
         both: tuple[Tensor, Tensor] | None = None  # [p, d] each, if positives are not columns
-        if among is not None:
-            positive = logits[among]
+        if batch.positive is not None:
+            owner = torch.arange(len(anchors), device=anchors.device) if place is None else place
+            entry = owner * logits.shape[1] + batch.positive[pairs]
+            positive = logits.view(-1)[entry]
         else:
             pair_anchors = anchors if place is None else anchors[place]
-            both = pair_anchors, batch.positives.embeddings[pairs]
+            both = pair_anchors, batch.pair_positives.embeddings[pairs]
             positive = (both[0] * both[1]).sum(dim=1)
         grad_losses = None if upstream is None else upstream[pairs]
-        how = (batch, rows, self.objective_at, temperature, positive, among is not None, place)
+        how = (batch, rows, self.objective_at, temperature, positive, entry is not None, place)
         losses[pairs], gradients = row_losses(Chunk(*how, logits, grad_losses, total is not None))
         if gradients is not None and total is not None:
-            if among is not None:  # gradients by positives are part of the columns' gradients
+            if entry is not None:  # gradients by positives are part of the columns' gradients
+                grad_logits = gradients.unlabeled.contiguous()
                 if gradients.factor is not None:
-                    gradients.unlabeled.mul_(gradients.factor[:, None])
-                gradients.unlabeled.index_put_(among, gradients.positive, accumulate=True)
-                gradients = gradients._replace(factor=None)
+                    grad_logits.mul_(gradients.factor[:, None])
+                grad_logits.view(-1).index_add_(0, entry, gradients.pull, alpha=-1)
+                gradients = gradients._replace(unlabeled=grad_logits, factor=None)
             self._add(gradients, total, anchors, both, rows, pairs, place)
 
     def _add(
@@ -243,30 +250,30 @@ class _Run:
         widths = [len(block) for block in self.batch.columns]
         tiles = torch.split(gradients.unlabeled, widths, dim=1)
         if grad_anchors is not None or grad_temperature is not None:
-            pull = torch.zeros_like(anchors)  # [a, d]: weighted sum of columns for each anchor
+            toward = torch.zeros_like(anchors)  # [a, d]: weighted sum of columns for each anchor
             for tile, block in zip(tiles, self.batch.columns, strict=True):
                 if block.are_own:
-                    pull += torch.einsum("an,and->ad", tile, block.embeddings[rows])
+                    toward += torch.einsum("an,and->ad", tile, block.embeddings[rows])
                 else:
-                    pull.addmm_(tile, block.embeddings)
+                    toward.addmm_(tile, block.embeddings)
             if factor is not None:
-                pull *= factor[:, None]
+                toward *= factor[:, None]
             if both is not None and place is None:
-                pull.addcmul_(gradients.positive[:, None], both[1])
+                toward.addcmul_(gradients.pull[:, None], both[1], value=-1)
             elif both is not None and place is not None:
-                pull.index_add_(0, place, gradients.positive[:, None] * both[1])
-            pull /= temperature
+                toward.index_add_(0, place, gradients.pull[:, None] * both[1], alpha=-1)
+            toward /= temperature
             if grad_anchors is not None:
-                grad_anchors[rows] = pull
+                grad_anchors[rows] = toward
             if grad_temperature is not None:
                 # Logits are s = a c / t, so the gradient by t is -sum(ds s) / t. Because
                 # a ds/da = s, it follows from the gradient by the anchors.
                 anchors_alone = self.batch.anchors.embeddings[rows]
-                _add_within_range(grad_temperature, -(pull * anchors_alone).sum() / temperature)
+                _add_within_range(grad_temperature, -(toward * anchors_alone).sum() / temperature)
                 if gradients.temperature is not None:
                     _add_within_range(grad_temperature, gradients.temperature)
         if grad_positives is not None and both is not None:
-            grad_positives[pairs] = gradients.positive[:, None] * both[0]
+            grad_positives[pairs] = -gradients.pull[:, None] * both[0]
         if factor is not None:
             anchors = anchors * factor[:, None]
         for tile, block, grad_block in zip(tiles, self.batch.columns, grad_columns, strict=True):
@@ -309,9 +316,9 @@ class _Run:
         if factor is not None:
             grad_logits *= factor[:, None]
         if excluded is not None:
-            excluded.partners(grad_logits).copy_(gradients.positive.view(2, -1))
+            torch.neg(gradients.pull.view(2, -1), out=excluded.partners(grad_logits))
         else:
-            grad_logits.scatter_(1, positive_of[:, None], gradients.positive[:, None])
+            grad_logits.scatter_(1, positive_of[:, None], -gradients.pull[:, None])
         if is_eager_cpu(grad_logits):  # reading columns is slow
             grad_logits += grad_logits.T.contiguous()
         else:

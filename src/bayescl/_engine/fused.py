@@ -77,7 +77,7 @@ def losses_if_covered(
     sums = _Sums.apply(anchors, columns, given, (*powers, 0.0)[:2])
     if batch.anchor_of is not None:
         anchors, sums = anchors[batch.anchor_of], sums[:, batch.anchor_of]
-    positive = (anchors * batch.positives.embeddings).sum(dim=1)
+    positive = (anchors * batch.pair_positives.embeddings).sum(dim=1)
     first, second, mean, log_share, number = sums.unbind()
     log_sums = [first, second][: len(powers)]
     if len(log_sums) < len(objective.powers):

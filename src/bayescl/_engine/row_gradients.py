@@ -15,7 +15,7 @@ import torch
 from bayescl._checks import is_eager_cpu
 from bayescl._engine.reference import ObjectiveAt, checked_losses, rows_not_finite
 from bayescl._engine.targets import target_rows
-from bayescl._ops.objective import LogSumObjective
+from bayescl._ops.objective import LogSumObjective, tensors
 from bayescl._ops.ranks import map_binned_cdf
 from bayescl._types import Float, Int, Tensor
 from bayescl.batch import Batch, Excluded
@@ -70,7 +70,7 @@ class RowGradients(NamedTuple):
 
     unlabeled: Float[Tensor, "rows candidates"]  # by the candidates' logits, without the factor
     factor: Float[Tensor, " rows"] | None  # None for ones; applied after the matrix products
-    positive: Float[Tensor, " pairs"]  # by the positives' logits
+    pull: Float[Tensor, " pairs"]  # minus the gradient by the positives' logits
     temperature: Float[Tensor, ""] | None = None  # through the objective only, not the logits
 
 
@@ -98,7 +98,7 @@ def row_losses(chunk: Chunk) -> Result:
     if gradients is not None:
         factor, row_factor = gradients.factor, chunk.per_anchor(poison * 0) + 1
         factor = row_factor if factor is None else factor * row_factor
-        gradients = gradients._replace(factor=factor, positive=gradients.positive * poison)
+        gradients = gradients._replace(factor=factor, pull=gradients.pull * poison)
     return losses * poison, gradients
 
 
@@ -107,34 +107,35 @@ def _finite_row_losses(chunk: Chunk) -> Result:
     excluded = chunk.excluded or chunk.batch.excluded(chunk.rows)
     if chunk.batch.target is None:
         return _objective_losses(chunk, excluded)
-    target = target_rows(chunk.batch, chunk.batch.target, chunk.rows, excluded)
-    total = chunk.per_pair(target.sum(dim=1))
+    # The target adds sum_j y_j (s+ - s_j). Minus y is the gradient by the candidates.
+    minus_target = target_rows(chunk.batch, chunk.batch.target, chunk.rows, excluded, sign=-1)
+    minus_total = chunk.per_pair(minus_target.sum(dim=1))
     if chunk.bounds is None:
         excluded.fill_(chunk.logits, 0.0)  # excluded logits may be infinite, and 0 * inf is NaN
     # This comes before the objective, which overwrites the logits.
-    drawn = chunk.per_pair(torch.linalg.vecdot(target, chunk.logits))
+    minus_drawn = chunk.per_pair(torch.einsum("an,an->a", minus_target, chunk.logits))
     losses, gradients = _objective_losses(chunk, excluded)
     if gradients is not None:
-        gradients = _with_target(gradients, target, total, chunk)
-    return losses + (chunk.positive * total - drawn), gradients
+        gradients = _with_target(gradients, minus_target, minus_total, chunk)
+    losses = losses + minus_drawn
+    return losses.addcmul_(chunk.positive, minus_total, value=-1), gradients
 
 
 def _with_target(
-    gradients: RowGradients, target: Tensor, total: Tensor, chunk: Chunk
+    gradients: RowGradients, minus_target: Tensor, minus_total: Tensor, chunk: Chunk
 ) -> RowGradients:
     """Add the gradient of the target term: -y_j for candidates, sum_j y_j for the positive."""
     if chunk.upstream is not None:
-        total = total * chunk.upstream
+        minus_total = minus_total * chunk.upstream
     if chunk.upstream is not None or chunk.anchor_of is not None:
         share = torch.ones_like(chunk.positive) if chunk.upstream is None else chunk.upstream
-        target = target * chunk.per_anchor(share)[:, None]
-    grad_logits, factor = gradients.unlabeled, gradients.factor
-    if factor is not None:
-        grad_logits *= factor[:, None]
-    grad_logits -= target
-    return gradients._replace(
-        unlabeled=grad_logits, factor=None, positive=gradients.positive + total
-    )
+        minus_target *= chunk.per_anchor(share)[:, None]
+    if gradients.factor is None:
+        grad_logits = minus_target.add_(gradients.unlabeled)
+    else:
+        grad_logits = minus_target.addcmul_(gradients.unlabeled, gradients.factor[:, None])
+    pull = gradients.pull + minus_total
+    return gradients._replace(unlabeled=grad_logits, factor=None, pull=pull)
 
 
 def _objective_losses(chunk: Chunk, excluded: Excluded) -> Result:
@@ -144,18 +145,19 @@ def _objective_losses(chunk: Chunk, excluded: Excluded) -> Result:
         return _losses_of_function(chunk)
     sums = sums_of(objective, chunk, excluded)
     positive, powers = chunk.positive, objective.sum_powers
-    logs = []
+    logs: list[Tensor | float] = []
     for part in sums:
         logs.append(chunk.per_pair(part.log))
     if len(powers) < len(objective.powers):
-        count = chunk.per_pair(chunk.batch.log_counts(chunk.rows, positive.dtype))
+        count = excluded.log_count(chunk.logits)
+        count = chunk.per_pair(count) if isinstance(count, Tensor) else count
         logs.insert(objective.powers.index(0), count)
     log_sums = tuple(logs)  # the input of the objective
     if not chunk.differentiate:
-        return objective.from_log_sums(positive, log_sums), None
-    losses, grad_positive, grad_log_sums = objective.slopes(positive, log_sums)
+        return objective.from_log_sums(positive, tensors(log_sums, positive)), None
+    losses, pull, grad_log_sums = objective.slopes(positive, log_sums)
     if chunk.upstream is not None:
-        grad_positive = grad_positive * chunk.upstream
+        pull = pull * chunk.upstream
         grad_log_sums = tuple([grad_log_sum * chunk.upstream for grad_log_sum in grad_log_sums])
     if chunk.anchor_of is not None:
         grad_log_sums = tuple([chunk.per_anchor(grad_log_sum) for grad_log_sum in grad_log_sums])
@@ -164,20 +166,22 @@ def _objective_losses(chunk: Chunk, excluded: Excluded) -> Result:
         factor = sums[0].per_unit(grad_log_sums[0])  # dL/ds_i = slope p e^(p s_i) / S
         if powers != [1]:
             factor *= powers[0]
-        return losses, RowGradients(grad_logits, factor, grad_positive)
+        return losses, RowGradients(grad_logits, factor, pull)
     # dL/ds_i = sum over p of (dL / d log S_p) p e^(p s_i) / S_p
-    for part, power, grad_log_sum in zip(sums, powers, grad_log_sums, strict=True):
-        share = part.per_unit(grad_log_sum if power == 1 else grad_log_sum * power)[:, None]
-        if part.exponentials is grad_logits:
-            grad_logits *= share
-        else:
-            grad_logits.addcmul_(part.exponentials, share)
+    first = powers.index(1) if 1 in powers else 0
+    grad_logits = sums[first].exponentials.mul_(sums[first].per_unit(grad_log_sums[first])[:, None])
+    if powers[first] != 1:
+        grad_logits *= powers[first]
+    for number, (part, power) in enumerate(zip(sums, powers, strict=True)):
+        if number != first:
+            share = part.per_unit(grad_log_sums[number])[:, None]
+            grad_logits.addcmul_(part.exponentials, share, value=power)
     direct = _direct_temperature_gradient(chunk, log_sums)
-    return losses, RowGradients(grad_logits, None, grad_positive, direct)
+    return losses, RowGradients(grad_logits, None, pull, direct)
 
 
 def _direct_temperature_gradient(
-    chunk: Chunk, log_sums: tuple[Float[Tensor, "#pairs"], ...]
+    chunk: Chunk, log_sums: tuple[Float[Tensor, " pairs"] | float, ...]
 ) -> Float[Tensor, ""] | None:
     """Compute the temperature's gradient through the objective, with constant logits."""
     if not isinstance(chunk.temperature, Tensor):
@@ -186,7 +190,7 @@ def _direct_temperature_gradient(
         leaf = chunk.temperature.detach().requires_grad_()
         objective = chunk.objective_at(leaf)
         assert isinstance(objective, LogSumObjective)  # as without a gradient
-        losses = objective.from_log_sums(chunk.positive, log_sums)
+        losses = objective.from_log_sums(chunk.positive, tensors(log_sums, chunk.positive))
     if not losses.requires_grad:
         return None
     weights = torch.ones_like(losses) if chunk.upstream is None else chunk.upstream
@@ -218,7 +222,7 @@ def _losses_of_function(chunk: Chunk) -> Result:
     grad_positive, grad_logits, *direct = torch.autograd.grad(
         losses, leaves, weights, materialize_grads=True
     )
-    return losses.detach(), RowGradients(grad_logits, None, grad_positive, *direct)
+    return losses.detach(), RowGradients(grad_logits, None, -grad_positive, *direct)
 
 
 class Sums(NamedTuple):
@@ -296,8 +300,11 @@ def exponentiate(
     exponential, unit = (torch.exp2, LOG2_E) if is_eager_cpu(logits) else (torch.exp, 1.0)
     for power in reversed(powers):  # the first power is the last one: it may overwrite the logits
         out = logits if power is powers[0] else torch.empty_like(logits)
-        terms = logits if power * unit == 1 else torch.mul(logits, power * unit, out=out)
-        terms = exponential(terms, out=out)
+        if sums and power == 2 * powers[len(powers) - len(sums)]:
+            terms = torch.square(sums[0].exponentials, out=out)
+        else:
+            terms = logits if power * unit == 1 else torch.mul(logits, power * unit, out=out)
+            terms = exponential(terms, out=out)
         total = terms.sum(dim=1)
         log = total.log()
         if largest is not None:

@@ -7,6 +7,7 @@ them. Each engine computes the sums in its own way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -51,10 +52,15 @@ class Slopes(NamedTuple):
     """Losses and their derivatives."""
 
     losses: PerAnchor
-    positive: PerAnchor
-    """Derivatives with respect to the logits of the positives."""
+    pull: PerAnchor
+    """Derivatives with respect to the logits of the positives, with the opposite sign."""
     log_sums: tuple[PerAnchor, ...]
     """Derivatives with respect to the log of each sum, without the power 0."""
+
+
+def tensors(log_sums: Sequence[Tensor | float], like: Tensor) -> tuple[Tensor, ...]:
+    """Convert numbers among the logs of sums to tensors with one entry."""
+    return tuple([log if isinstance(log, Tensor) else like.new_full((1,), log) for log in log_sums])
 
 
 class LogSumObjective:
@@ -112,25 +118,26 @@ class LogSumObjective:
         """
         return contrast(positive, log_sums[0])
 
-    def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor, ...]) -> Slopes:
+    def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor | float, ...]) -> Slopes:
         """Compute :meth:`from_log_sums` and its derivatives, without a graph.
 
-        The default loss has a closed form; other losses use autograd. Override this method to give
-        the derivatives in closed form, which takes half the time in small batches.
+        The log of the power 0 is a number if all anchors have as many candidates. The default loss
+        has a closed form; other losses use autograd. Override this method to give the derivatives
+        in closed form, which takes half the time in small batches.
         """
         if self.is_softmax:
             gap = log_sums[0] - positive
             slope = gap.sigmoid()
-            return Slopes(softplus(gap), -slope, (slope,))
+            return Slopes(softplus(gap), slope, (slope,))
         with torch.enable_grad():
             start = positive.detach().requires_grad_()
-            logs = [log.detach().requires_grad_() for log in log_sums]
+            logs = [log.detach().requires_grad_() for log in tensors(log_sums, positive)]
             losses = self.from_log_sums(start, tuple(logs))
         wanted = [log for log, power in zip(logs, self.powers, strict=True) if power != 0]
         grad_positive, *grad_log_sums = torch.autograd.grad(
             losses, [start, *wanted], torch.ones_like(losses), materialize_grads=True
         )
-        return Slopes(losses.detach(), grad_positive, tuple(grad_log_sums))
+        return Slopes(losses.detach(), -grad_positive, tuple(grad_log_sums))
 
     @cached_property
     def is_softmax(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
         is_ordinary = shortest.item() > _ORDINARY[0] and longest.item() < _ORDINARY[1]
         if is_ordinary and lengths.dtype.itemsize >= 4:  # not ordinary with NaN
             return embeddings * lengths.reciprocal()
-    elif not is_traced():
+    elif embeddings.dtype != torch.float64 and not is_traced():
         unit: Tensor = _UnitVectors.apply(embeddings)
         return unit
     return _robust_unit_vectors(embeddings)
@@ -65,35 +66,32 @@ def _robust_unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor
 
 
 class _UnitVectors(torch.autograd.Function):
-    """:func:`_robust_unit_vectors` with few operations, each of which launches a kernel on a GPU.
+    """:func:`unit_vectors` of float32 rows in few operations, each of which launches a kernel.
 
-    With the direction u of a row x and the gradient g by u, the gradient by x is
-    (g - u (u . g)) / |x|.
+    Squares neither underflow nor overflow in float64. With the direction u of a row x and the
+    gradient g by u, the gradient by x is (g - u (u . g)) / |x|.
     """
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor) -> Tensor:
-        tiny = torch.finfo(rows.dtype).tiny
-        largest = torch.linalg.vector_norm(rows, torch.inf, dim=-1, keepdim=True)
-        largest = F.threshold(largest, tiny, 1.0)  # zero rows stay zero; NaN is kept
-        unit = rows / largest
-        # The largest coordinate is 1 unless the row is zero.
-        length = F.threshold(torch.linalg.vector_norm(unit, dim=-1, keepdim=True), 0.5, 1.0)
-        unit /= length
-        ctx.save_for_backward(rows, unit, largest, length)
+        length = torch.linalg.vector_norm(rows.double(), dim=-1, keepdim=True)
+        # Rows without a direction stay as they are, and rows that are not finite become NaN.
+        shortest = torch.finfo(rows.dtype).tiny * math.sqrt(rows.shape[-1])
+        length = F.threshold(length, shortest, 1.0).nan_to_num_(torch.nan, torch.nan)
+        unit = torch.div(rows, length, out=torch.empty_like(rows))
+        ctx.save_for_backward(rows, unit, length)
         return unit
 
     @staticmethod
     def backward(ctx: Any, grad_unit: Tensor) -> Tensor:
-        rows, unit, largest, length = ctx.saved_tensors
+        rows, unit, length = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative may follow
             again = _robust_unit_vectors(rows)
             second: Tensor = torch.autograd.grad(again, rows, grad_unit, create_graph=True)[0]
             return second
-        along = (grad_unit * unit).sum(dim=-1, keepdim=True)
+        along = torch.einsum("...d,...d->...", grad_unit, unit)[..., None]
         grad_rows: Tensor = torch.addcmul(grad_unit, unit, along, value=-1)
         grad_rows /= length
-        grad_rows /= largest
         return grad_rows.masked_fill_(length.isnan(), 0.0)
 
 

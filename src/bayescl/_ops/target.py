@@ -28,6 +28,10 @@ from bayescl._types import (
 )
 
 
+LOWEST = torch.finfo(torch.float32).min
+"""Logit of a probability that is 0 beside any other."""
+
+
 def check_positive_share(share: float | None) -> float | None:
     """Return the share of the positive; raise ``ValueError`` if it is outside (0, 1]."""
     if share is None:
@@ -85,26 +89,20 @@ def shared_probability(
     logits: Float[Tensor, "anchors candidates"],
     positive_share: float | None,
     positive_logit: float | Tensor,
-    copies: int = 1,
 ) -> Float[Tensor, "anchors candidates"]:
     """Distribute the probability that the positive does not keep, by a softmax over candidates.
 
     Args:
-        logits: Logits of the candidates, -inf for target probability 0. Overwritten.
+        logits: Logits of the candidates, -inf for target probability 0.
         positive_share: Share of the positive, or ``None`` if it takes part in the softmax.
         positive_logit: Logit of the positive in that softmax.
-        copies: Number of occurrences of each candidate. Default: 1.
     """
-    # Finite also where no candidate has target probability: exponentials are 0 and not NaN.
-    largest = logits.amax(dim=1, keepdim=True).clamp(min=torch.finfo(logits.dtype).min)
-    if positive_share is None:
-        largest = largest.clamp(min=positive_logit)
-    shares = logits.sub_(largest).exp_()
-    total = copies * shares.sum(dim=1, keepdim=True)
-    if positive_share is None:
-        total = total + (positive_logit - largest).exp()
-    left = 1.0 if positive_share is None else 1 - positive_share
-    return shares.mul_(left / total.clamp(min=torch.finfo(total.dtype).tiny))
+    # One more column holds the positive. At the lowest number, it only takes the probability of
+    # rows without any other.
+    column = logits.new_empty(len(logits), 1)
+    column.fill_(positive_logit if positive_share is None else LOWEST)
+    shares = torch.cat([logits, column], dim=1).softmax(dim=1)[:, :-1]
+    return shares * (1.0 if positive_share is None else 1 - positive_share)
 
 
 def target_term(

@@ -36,13 +36,14 @@ class Debiased(LogSumObjective):
         rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
         return contrast(positive, rest)
 
-    def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor, ...]) -> Slopes:
+    def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor | float, ...]) -> Slopes:
         """Return the loss and its derivatives in closed form."""
         if type(self).from_log_sums is not Debiased.from_log_sums:
             return super().slopes(positive, log_sums)
-        log_sum, log_count = _normalized_sums(log_sums)
-        slopes = slopes_of_rest(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
-        if len(log_sums) == 2:
+        log_sum, *log_tilt, log_count = log_sums
+        log_mean = log_sum - (log_tilt[0] if log_tilt else log_count)
+        slopes = slopes_of_rest(positive, log_mean, log_count, self.tau_plus, self.minimum_logit)
+        if not log_tilt:
             return slopes
         (grad_sum,) = slopes.log_sums  # the sum is divided by the sum of the weights
         return slopes._replace(log_sums=(grad_sum, -grad_sum))
@@ -180,28 +181,33 @@ def subtract_positives(
 
 
 def slopes_of_rest(
-    log_sum: Float[Tensor, " anchors"],
     positive: Float[Tensor, " anchors"],
-    log_count: Float[Tensor, "#anchors"],
+    log_mean: Float[Tensor, " anchors"],
+    log_count: float | Float[Tensor, " anchors"],
     tau_plus: float,
     minimum_logit: float | Float[Tensor, ""],
 ) -> Slopes:
-    """Compute the loss with :func:`subtract_positives` and its derivatives, for finite logits.
+    r"""Compute the loss with :func:`subtract_positives` and its derivatives, for finite logits.
 
-    The formulas are the same. Without autograd, the unused branch may have any value.
+    With the mean exponential :math:`e^m`, the remaining share :math:`k = 1 - \tau^+ e^{s^+ - m}` and
+    the gap :math:`\log G - s^+ = m - s^+ + \log k + \log N - \log\tau^-`, the derivatives of the
+    gap are :math:`1 / k` by m and :math:`-1 / k` by the positive; on the floor, 0 and -1.
     """
     check_tau_plus(tau_plus)
-    floor, kept, rest = log_count + minimum_logit, None, log_sum
-    if tau_plus > 0:
-        # k = 1 - N tau+ e^s+ / S is the remaining share, and log G = log S + log k - log tau-.
-        kept = (positive - log_sum).add_(log_count + math.log(tau_plus)).expm1_().neg_()
-        rest = kept.clamp_(min=0).log().add_(log_sum).sub_(math.log1p(-tau_plus))
-    above = rest > floor  # False in an empty row: both are -inf, or the rest is NaN
-    gap = torch.where(above, rest, floor).sub_(positive)
-    slope = gap.sigmoid()
-    # d log G / d log S = 1 / k and d log G / d s+ = 1 - 1 / k; on the floor both are 0.
-    grad_sum = torch.where(above, slope if kept is None else slope / kept, 0)
-    return Slopes(softplus(gap), torch.where(above, grad_sum, slope).neg_(), (grad_sum,))
+    ahead = positive - log_mean
+    if isinstance(log_count, Tensor):  # rows without candidates need any finite value
+        ahead = ahead.masked_fill(log_count == -torch.inf, 0.0)
+    log_tau_minus = math.log1p(-tau_plus)
+    if tau_plus == 0:
+        kept, gap = torch.ones_like(ahead), -ahead
+    else:
+        kept = torch.rsub(ahead.exp(), 1, alpha=tau_plus).clamp_(min=0)
+        gap = kept.log().sub_(ahead)
+    floor = minimum_logit + log_tau_minus - positive
+    on_floor = gap <= floor
+    gap = torch.maximum(gap, floor).add_(log_count - log_tau_minus)
+    pull = gap.sigmoid().div_(kept.masked_fill_(on_floor, 1.0))
+    return Slopes(softplus(gap), pull, (pull.masked_fill(on_floor, 0.0),))
 
 
 class DebiasedContrastiveLoss(ContrastiveLoss):
