@@ -38,7 +38,9 @@ def reference_losses(
     anchors, everyone = batch.anchors.embeddings, slice(0, batch.num_anchors)
     tiles = [candidate_logits(anchors, block.embeddings, temperature) for block in batch.columns]
     unlabeled = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
-    positive = pair_logits(batch.pair_anchors.embeddings, batch.pair_positives.embeddings, temperature)
+    positive = pair_logits(
+        batch.pair_anchors.embeddings, batch.pair_positives.embeddings, temperature
+    )
     valid = batch.mask()
     target = None
     if batch.target is not None:

@@ -16,7 +16,7 @@ from bayescl._checks import is_eager_cpu
 from bayescl._engine.reference import ObjectiveAt, checked_losses, rows_not_finite
 from bayescl._engine.targets import target_rows
 from bayescl._ops.objective import LogSumObjective, tensors
-from bayescl._ops.ranks import map_binned_cdf
+from bayescl._ops.ranks import map_binned_cdf, map_counted_cdf
 from bayescl._types import Float, Int, Tensor
 from bayescl.batch import Batch, Excluded
 
@@ -117,8 +117,7 @@ def _finite_row_losses(chunk: Chunk) -> Result:
     losses, gradients = _objective_losses(chunk, excluded)
     if gradients is not None:
         gradients = _with_target(gradients, minus_target, minus_total, chunk)
-    losses = losses + minus_drawn
-    return losses.addcmul_(chunk.positive, minus_total, value=-1), gradients
+    return losses + minus_drawn.addcmul_(chunk.positive, minus_total, value=-1), gradients
 
 
 def _with_target(
@@ -254,14 +253,15 @@ def sums_of(objective: LogSumObjective, chunk: Chunk, excluded: Excluded) -> lis
         return exponentiate(logits, powers, bounds, may_be_zero=may_be_zero)
     # With weights, the exponents are p s_i + log w_i, [rows, candidates].
     reach = chunk.reach
-    if reach is not None and not is_eager_cpu(logits):
+    if reach is not None and (excluded.mask is None or not is_eager_cpu(logits)):
         excluded.fill_(logits, -torch.inf)
-        log_weights = map_binned_cdf(
+        map_bounded = map_counted_cdf if is_eager_cpu(logits) else map_binned_cdf
+        log_weights = map_bounded(
             logits,
             # Weights above 5e8 are cut, so that sums do not overflow.
             lambda cdf: objective.weights_of_cdf(cdf).log().clamp(max=_LARGEST_EXPONENT / 2),
             reach=reach,
-            count=None if excluded.mask is not None else logits.shape[1] - excluded.few,
+            excluded=None if excluded.mask is not None else excluded.few,
             ranks=objective.ranks,
             key=objective,
         )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from torch.linalg import vector_norm
-from torch.nn.functional import threshold
 
 from bayescl._ops.similarity import candidate_logits
 from bayescl._ops.target import LOWEST, shared_probability
@@ -70,11 +68,8 @@ def _target_logits(
         shape = len(mine), len(theirs)
         logits = mine.embeddings.new_full(shape, -torch.inf)
     else:
-        # The teacher's rows have length 1 and the log 0, or nearly 0 and -inf for items without one.
-        presence = threshold(vector_norm(mine.teacher, dim=-1), 0.5, 0.0).log()
-        others = presence
-        if theirs is not mine:
-            others = threshold(vector_norm(theirs.teacher, dim=-1), 0.5, 0.0).log()
+        presence = _log_presence(mine.teacher)
+        others = presence if theirs is mine else _log_presence(theirs.teacher)
         if theirs.are_own or isinstance(temperature, Tensor):
             logits = candidate_logits(mine.teacher, theirs.teacher, temperature) + others
         else:
@@ -86,3 +81,8 @@ def _target_logits(
         logits.masked_fill_(likeness == 0, -torch.inf)
         logits = torch.where(likeness > 0, likeness.to(logits.dtype) * same, logits)
     return logits
+
+
+def _log_presence(teacher: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows"]:
+    """Return 0 for rows of length 1; -inf for rows without a teacher, whose squares underflow."""
+    return torch.einsum("...d,...d->...", teacher, teacher).log()

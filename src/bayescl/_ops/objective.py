@@ -20,7 +20,7 @@ from bayescl._ops.log_space import (
     masked_logsumexp,
     softplus,
 )
-from bayescl._ops.ranks import Ranks, map_cdf
+from bayescl._ops.ranks import ROUNDING, Ranks, map_cdf
 from bayescl._types import (
     CandidateMask,
     Float,
@@ -29,9 +29,6 @@ from bayescl._types import (
     Tensor,
     UnlabeledLogits,
 )
-
-_ROUNDING = 4.0
-"""Number of units of the last place by which products of identical rows may differ."""
 
 
 class Objective(Protocol):
@@ -162,7 +159,7 @@ class LogSumObjective:
             lambda cdf: self.weights_of_cdf(cdf).log(),
             valid=valid,
             ranks=self.ranks,
-            ties_up_to=_ROUNDING * torch.finfo(unlabeled.dtype).eps,
+            ties_up_to=ROUNDING * torch.finfo(unlabeled.dtype).eps,
         )
 
     def __call__(

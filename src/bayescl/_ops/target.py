@@ -27,7 +27,6 @@ from bayescl._types import (
     UnlabeledLogits,
 )
 
-
 LOWEST = torch.finfo(torch.float32).min
 """Logit of a probability that is 0 beside any other."""
 

@@ -41,6 +41,7 @@ class Debiased(LogSumObjective):
         if type(self).from_log_sums is not Debiased.from_log_sums:
             return super().slopes(positive, log_sums)
         log_sum, *log_tilt, log_count = log_sums
+        assert isinstance(log_sum, Tensor)  # only the number of candidates may be a number
         log_mean = log_sum - (log_tilt[0] if log_tilt else log_count)
         slopes = slopes_of_rest(positive, log_mean, log_count, self.tau_plus, self.minimum_logit)
         if not log_tilt:
@@ -189,9 +190,10 @@ def slopes_of_rest(
 ) -> Slopes:
     r"""Compute the loss with :func:`subtract_positives` and its derivatives, for finite logits.
 
-    With the mean exponential :math:`e^m`, the remaining share :math:`k = 1 - \tau^+ e^{s^+ - m}` and
-    the gap :math:`\log G - s^+ = m - s^+ + \log k + \log N - \log\tau^-`, the derivatives of the
-    gap are :math:`1 / k` by m and :math:`-1 / k` by the positive; on the floor, 0 and -1.
+    With the mean exponential :math:`e^m`, the remaining share is
+    :math:`k = 1 - \tau^+ e^{s^+ - m}`, and the gap
+    :math:`\log G - s^+ = m - s^+ + \log k + \log N - \log\tau^-` has the derivatives
+    :math:`1 / k` by m and :math:`-1 / k` by the positive; on the floor, 0 and -1.
     """
     check_tau_plus(tau_plus)
     ahead = positive - log_mean
