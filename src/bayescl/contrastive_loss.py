@@ -686,9 +686,9 @@ class ContrastiveLoss(nn.Module):
     ) -> Float[Tensor, "*pairs"]:
         """Compute the loss of a batch.
 
-        The calls (``loss(...)``, ``in_batch``, ``sampled``) build a batch and pass it on to this
-        method. Use it for a :class:`~bayescl.batch.Batch` of your own. Embeddings are used as they
-        are, also with ``normalize``; rows with metadata must come from
+        ``loss(...)``, ``in_batch`` and ``sampled`` build a batch and call this method. Call it
+        yourself with a :class:`~bayescl.batch.Batch` of another layout. This method does not
+        normalize embeddings, even with ``normalize=True``. Rows with metadata must be the result of
         :meth:`Rows.checked <bayescl.rows.Rows.checked>`.
 
         Args:

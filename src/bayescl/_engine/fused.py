@@ -35,7 +35,9 @@ _WIDEST = 256
 
 def is_covered(batch: Batch, temperature: float | Tensor, objective: Any) -> bool:
     """Return whether the kernels can compute a batch; the blocked engine computes all others."""
-    anchors, every = batch.anchors, [batch.anchors, batch.positives, *batch.columns]
+    anchors, every = batch.anchors, [batch.anchors, *batch.columns]
+    if batch.positives is not None:
+        every.append(batch.positives)
     return (
         (anchors.embeddings.is_cuda or IS_INTERPRETED)
         and all(rows.embeddings.dtype == torch.float32 for rows in every)

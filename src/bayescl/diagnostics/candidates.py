@@ -159,7 +159,7 @@ def _recorded(
     calls = {"two_views": "forward", "views": "forward", "logits": "from_logits"}
     getattr(_Twin(loss, recorder), calls.get(layout, layout))(*embeddings, **options)
     if len(recorder.calls) != 1:
-        raise ValueError("both_directions must be False here: score one direction at a time")
+        raise ValueError("both_directions must be False: score one direction at a time")
     (call,) = recorder.calls
     if call["valid"] is None:
         call["valid"] = torch.ones_like(call["unlabeled"], dtype=torch.bool)

@@ -31,7 +31,7 @@ class Debiased(LogSumObjective):
     def from_log_sums(
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
     ) -> PerAnchor:
-        """Return the loss, given the logs of these sums."""
+        """Compute one loss per anchor from the logarithms of the sums of :attr:`powers`."""
         log_sum, log_count = _normalized_sums(log_sums)
         rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
         return contrast(positive, rest)
@@ -58,7 +58,7 @@ def _normalized_sums(log_sums: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Hard(Debiased):
-    """Represent :func:`~bayescl.functional.hard_loss` at fixed parameters for the engines."""
+    """Objective of :func:`~bayescl.functional.hard_loss` with fixed parameters."""
 
     concentration: float
 
