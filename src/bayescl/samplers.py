@@ -115,9 +115,9 @@ class DomainBatchSampler(Sampler[list[int]]):
         median = int(self._counts[self._domain_of].median())
         if median < min(self._size, _SMALL):
             warnings.warn(
-                f"half of the items belong to domains with at most {median} items. With domains=, "
-                "these items have few candidates. Merge similar domains, or set the domain of "
-                "these items to -1, which matches every domain",
+                f"half of the items are in domains of at most {median} items and have few candidates "
+                "with domains=: merge similar domains, or set the domain of these items to -1, "
+                "which matches every domain",
                 stacklevel=3,
             )
 
