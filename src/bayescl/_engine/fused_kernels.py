@@ -34,7 +34,7 @@ All kernels receive a named tuple, :class:`Given`. Triton compiles a kernel anew
 
 `_is_candidate` compares integers. A column does not count if it has one of the anchor's groups.
 The anchor itself and its positive are also groups: column j has the number j, and the anchor has
-the number of the column to leave out. -1 is no group. All domains must agree, and -1 agrees with
+the number of the column to leave out. -1 means none. All domains must agree, and -1 agrees with
 every domain. A matrix of bytes, `valid`, excludes further columns.
 
 Limits: a program holds whole rows, so dimensions are at most 256, and blocks of wide rows have fewer
