@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from bayescl._checks import is_eager_cpu, is_traced
+from bayescl._checks import is_traced
 from bayescl._ops.log_space import at_least_float32
 from bayescl._types import Float, Tensor
 
@@ -34,18 +34,19 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
         tensor([[0.6000, 0.8000],
                 [0.0000, 0.0000]])
     """
-    if is_eager_cpu(embeddings):
-        lengths: Tensor = torch.linalg.vector_norm(embeddings, dim=-1, keepdim=True)
-        if lengths.numel() == 0:
-            return embeddings * lengths
-        shortest, longest = lengths.detach().aminmax()
+    if is_traced() or embeddings.numel() == 0:
+        return _robust_unit_vectors(embeddings)
+    length: Tensor | None = None
+    if embeddings.is_cpu:
+        length = torch.linalg.vector_norm(embeddings.detach(), dim=-1, keepdim=True)
+        shortest, longest = length.aminmax()
         is_ordinary = shortest.item() > _ORDINARY[0] and longest.item() < _ORDINARY[1]
-        if is_ordinary and lengths.dtype.itemsize >= 4:  # not ordinary with NaN
-            return embeddings * lengths.reciprocal()
-    elif embeddings.dtype != torch.float64 and not is_traced():
-        unit: Tensor = _UnitVectors.apply(embeddings)
-        return unit
-    return _robust_unit_vectors(embeddings)
+        if not is_ordinary or length.dtype.itemsize < 4:  # not ordinary with NaN
+            return _robust_unit_vectors(embeddings)
+    elif embeddings.dtype == torch.float64:
+        return _robust_unit_vectors(embeddings)
+    unit: Tensor = _UnitVectors.apply(embeddings, length)
+    return unit
 
 
 def _robust_unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]:
@@ -66,33 +67,45 @@ def _robust_unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor
 
 
 class _UnitVectors(torch.autograd.Function):
-    """:func:`unit_vectors` of float32 rows in few operations, each of which launches a kernel.
+    """:func:`unit_vectors` in few operations, each of which launches a kernel on a GPU.
 
-    Squares neither underflow nor overflow in float64. With the direction u of a row x and the
-    gradient g by u, the gradient by x is (g - u (u . g)) / |x|.
+    Without ordinary lengths, they are computed in float64, in which squares neither underflow nor
+    overflow. With the direction u of a row x and the gradient g by u, the gradient by x is
+    (g - u (u . g)) / |x|.
     """
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor) -> Tensor:
-        length = torch.linalg.vector_norm(rows.double(), dim=-1, keepdim=True)
-        # Rows without a direction stay as they are, and rows that are not finite become NaN.
-        shortest = torch.finfo(rows.dtype).tiny * math.sqrt(rows.shape[-1])
-        length = F.threshold(length, shortest, 1.0).nan_to_num_(torch.nan, torch.nan)
+    def forward(ctx: Any, rows: Tensor, length: Tensor | None) -> Tensor:
+        ctx.is_ordinary = length is not None
+        if length is None:
+            length = torch.linalg.vector_norm(rows.double(), dim=-1, keepdim=True)
+            # Rows without a direction stay as they are, and rows that are not finite become NaN.
+            shortest = torch.finfo(rows.dtype).tiny * math.sqrt(rows.shape[-1])
+            length = F.threshold(length, shortest, 1.0).nan_to_num_(torch.nan, torch.nan)
         unit = torch.div(rows, length, out=torch.empty_like(rows))
         ctx.save_for_backward(rows, unit, length)
+        ctx.save_for_forward(unit, length)
         return unit
 
     @staticmethod
-    def backward(ctx: Any, grad_unit: Tensor) -> Tensor:
+    def backward(ctx: Any, grad_unit: Tensor) -> tuple[Tensor, None]:
         rows, unit, length = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative may follow
             again = _robust_unit_vectors(rows)
-            second: Tensor = torch.autograd.grad(again, rows, grad_unit, create_graph=True)[0]
-            return second
-        along = torch.einsum("...d,...d->...", grad_unit, unit)[..., None]
-        grad_rows: Tensor = torch.addcmul(grad_unit, unit, along, value=-1)
-        grad_rows /= length
-        return grad_rows.masked_fill_(length.isnan(), 0.0)
+            return torch.autograd.grad(again, rows, grad_unit, create_graph=True)[0], None
+        grad_rows = _across(grad_unit, unit).div_(length)
+        return grad_rows if ctx.is_ordinary else grad_rows.masked_fill_(length.isnan(), 0.0), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, _length: None) -> Tensor:
+        unit, length = ctx.saved_tensors
+        return _across(tangent, unit).to(unit.dtype) / length.to(unit.dtype)
+
+
+def _across(vectors: Tensor, unit: Tensor) -> Tensor:
+    """Return the parts of vectors that are orthogonal to vectors of length 1."""
+    along = (vectors[..., None, :] @ unit[..., None])[..., 0]  # one operation
+    return torch.addcmul(vectors, unit, along, value=-1)
 
 
 def pair_logits(
