@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from bayescl._checks import is_traced
+from bayescl._checks import is_eager_cpu, is_traced
 from bayescl._ops.log_space import at_least_float32
 from bayescl._types import Float, Tensor
 
@@ -37,7 +37,7 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
     if is_traced() or embeddings.numel() == 0:
         return _robust_unit_vectors(embeddings)
     length: Tensor | None = None
-    if embeddings.is_cpu:
+    if is_eager_cpu(embeddings):
         length = torch.linalg.vector_norm(embeddings.detach(), dim=-1, keepdim=True)
         shortest, longest = length.aminmax()
         is_ordinary = shortest.item() > _ORDINARY[0] and longest.item() < _ORDINARY[1]
@@ -99,7 +99,8 @@ class _UnitVectors(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, _length: None) -> Tensor:
         unit, length = ctx.saved_tensors
-        return _across(tangent, unit).to(unit.dtype) / length.to(unit.dtype)
+        tangent_unit: Tensor = _across(tangent, unit) / length.to(unit.dtype)
+        return tangent_unit
 
 
 def _across(vectors: Tensor, unit: Tensor) -> Tensor:
