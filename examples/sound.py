@@ -1,6 +1,6 @@
 """Learn spoken digits from raw sound, without labels.
 
-pip install . ./lab scipy && python examples/sound.py
+pip install . scipy && python examples/sound.py
 
 Needs the Free Spoken Digit Dataset (3,000 recordings, 10 words, 6 speakers; CC BY-SA 4.0):
 download https://github.com/Jakobovski/free-spoken-digit-dataset/archive/refs/tags/v1.0.10.tar.gz
