@@ -1,7 +1,7 @@
 """Contrastive losses that correct for false negatives.
 
-They estimate the probability that a negative is a false negative, from a teacher's similarities or
-from similarity ranks, and correct the loss for it. Torch is imported on the first use of a name.
+They estimate, from a teacher's similarities or from similarity ranks, which negatives are probably
+of the anchor's class, and push these away less. Torch is imported on the first use of a name.
 Training, comparison, serving and the command ``bayescl`` are in :mod:`bayescl_lab`.
 """
 
