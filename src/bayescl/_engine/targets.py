@@ -38,7 +38,9 @@ def target_rows(
     if batch.layout == "two_views" and is_square and is_whole and batch.valid is None:
         # Both views of an item have the same target, which takes a quarter of the time.
         items = slice(0, len(anchors) // 2)
-        mine = anchors[items]
+        labels = None if anchors.labels is None else anchors.labels[items]
+        teacher = None if anchors.teacher is None else anchors.teacher[items]
+        mine = Rows(anchors.embeddings[items], labels=labels, teacher=teacher)
         logits = _target_logits(mine, mine, temperature, same)
         if excluded.mask is not None:
             logits.masked_fill_(excluded.mask[items, items], -torch.inf)
