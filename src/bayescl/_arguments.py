@@ -214,7 +214,7 @@ def check_probabilities(name: str, target: Float[Tensor, "anchors columns"]) -> 
     # Half precision rounds probabilities to three digits. NaN gives a loss of NaN.
     if lowest < 0 or largest > 1.01:
         raise ValueError(
-            f"{name} must hold probabilities: at least 0, with a sum of at most 1 per anchor, "
+            f"{name} must contain probabilities: at least 0, with a sum of at most 1 per anchor, "
             f"got a smallest entry of {lowest:.3g} and a largest sum of {largest:.3g}"
         )
 

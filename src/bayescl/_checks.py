@@ -107,7 +107,7 @@ def check_tensor(
 ) -> Tensor:
     """Return ``tensor`` if it is a dense tensor on ``device`` (default: any), else raise.
 
-    With ``floating``, it must hold real floating-point numbers of at least 16 bits. With
+    With ``floating``, it must contain real floating-point numbers of at least 16 bits. With
     ``sparse``, it may also be a sparse COO tensor.
     """
     if not isinstance(tensor, torch.Tensor):
@@ -120,9 +120,9 @@ def check_tensor(
     if device is not None and tensor.device != device:
         raise ValueError(f"{name} must be on {device}, like the embeddings, got {tensor.device}")
     if floating and not tensor.is_floating_point():
-        raise ValueError(f"{name} must hold floating-point numbers, got {tensor.dtype}")
+        raise ValueError(f"{name} must contain floating-point numbers, got {tensor.dtype}")
     if floating and tensor.dtype.itemsize < 2:
-        raise ValueError(f"{name} must hold numbers of 16 bits or more, got {tensor.dtype}")
+        raise ValueError(f"{name} must contain numbers of 16 bits or more, got {tensor.dtype}")
     return tensor
 
 
@@ -150,7 +150,7 @@ def check_keys(
     """Check that there is one integer per row, or ``keys`` integers (default: any number)."""
     check_tensor(name, values, device)
     if values.is_floating_point() or values.is_complex():
-        raise ValueError(f"{name} must hold integers, got {values.dtype}")
+        raise ValueError(f"{name} must contain integers, got {values.dtype}")
     wanted = tuple(shape)
     if values.ndim == len(wanted) + 1 and values.shape[-1] > 0 and keys != 0:
         wanted = (*wanted, values.shape[-1] if keys is None else keys)
@@ -177,7 +177,7 @@ def check_indices(
         low, high = (int(end) for end in indices.aminmax())
         if low < 0 or high >= count:
             raise ValueError(
-                f"{name} must hold indices of {kind} from 0 to {count - 1}, "
+                f"{name} must contain indices of {kind} from 0 to {count - 1}, "
                 f"got {low if low < 0 else high}"
             )
 

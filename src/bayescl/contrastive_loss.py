@@ -355,7 +355,7 @@ class ContrastiveLoss(nn.Module):
             num_items = items.embeddings.shape[0]
             if num_items < 2 and not self._gathers:
                 raise ValueError(
-                    "view_1 must hold at least 2 rows, got 1: a single item has no candidates"
+                    "view_1 must have at least 2 rows, got 1: a single item has no candidates"
                 )
             known = {"groups": groups, "domains": domains, "labels": labels, "teacher": teacher}
             described, repeated = with_metadata(items, "", known), {}
@@ -463,7 +463,7 @@ class ContrastiveLoss(nn.Module):
             num_anchors, device = len(left), left.embeddings.device
             if num_anchors < 2 and (extra is None or both_directions) and not self._gathers:
                 raise ValueError(
-                    "anchors must hold at least 2 rows, got 1: a single pair has no candidates"
+                    "anchors must have at least 2 rows, got 1: a single pair has no candidates"
                 )
             # Metadata of the pairs applies to the anchors, unless they have their own.
             of_pairs = right if anchor_of is None else first_of_each(right, anchor_of, num_anchors)

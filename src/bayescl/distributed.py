@@ -176,7 +176,7 @@ def gather_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
     """Gather rows, given the number of rows of each process. Their types must agree."""
     if min(sizes) == 0:
         who = by_rank(dict(enumerate(sizes)))
-        raise ValueError(f"every process must hold at least one row, got {who}")
+        raise ValueError(f"every process must have at least one row, got {who}")
     largest = max(sizes)
     if len(rows) < largest:
         rows = torch.cat([rows, rows.new_zeros(largest - len(rows), *rows.shape[1:])])

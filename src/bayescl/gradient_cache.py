@@ -166,7 +166,7 @@ def _check_chunks(name: str, chunks: Any) -> None:
             f"{name} must be a list of chunks, got a whole batch: split it, as in batch.split(256)"
         )
     if len(chunks) == 0:
-        raise ValueError(f"{name} must hold at least one chunk, got none")
+        raise ValueError(f"{name} must contain at least one chunk, got none")
 
 
 def _encode(encoder: nn.Module, chunk: Any, name: str) -> Tensor:

@@ -125,7 +125,7 @@ class Rows:
                 check_shape(title, part, shape)
                 # Logs of normalized probabilities may be above 0 by rounding.
                 if field == "log_q" and is_eager_cpu(part) and bool((part > 1e-3).any()):
-                    raise ValueError(f"{title} must hold logs of probabilities, at most 0")
+                    raise ValueError(f"{title} must contain logs of probabilities, at most 0")
                 fields[field] = part.detach().to(dtype)
         return replace(self, **fields)
 
@@ -151,11 +151,11 @@ def _checked_labels(title: str, labels: Tensor, embeddings: Tensor, like: Rows |
         return labels.long()
     check_shape(title, labels, (*shape, "classes" if others is None else others.shape[-1]))
     if labels.is_complex():
-        raise ValueError(f"{title} must hold 0 and 1, got {labels.dtype}")
+        raise ValueError(f"{title} must contain 0 and 1, got {labels.dtype}")
     given = labels.detach().to(embeddings.dtype)
     is_unknown = (~(given >= 0)).any(dim=-1, keepdim=True)  # negative or NaN
     if is_eager_cpu(given) and not bool((is_unknown | (given == 0) | (given == 1)).all()):
-        raise ValueError(f"{title} must hold 0 and 1 for each class, or -1 or NaN if unknown")
+        raise ValueError(f"{title} must contain 0 and 1 for each class, or -1 or NaN if unknown")
     return given.masked_fill(is_unknown, UNKNOWN)
 
 

@@ -174,7 +174,7 @@ def _integers(domains: Sequence[int] | Int[Tensor, " items"]) -> Int[Tensor, " i
         found = torch.as_tensor(domains, device=getattr(domains, "device", "cpu"))
     except (TypeError, ValueError, RuntimeError):
         raise ValueError(
-            f"domains must hold integers, got {str(domains)[:60]}: number them, for example by "
+            f"domains must contain integers, got {str(domains)[:60]}: number them, for example by "
             "numpy.unique(domains, return_inverse=True)[1]"
         ) from None
     if found.numel() == 0:

@@ -112,7 +112,7 @@ def test_a_group_of_one_rank_has_nothing_to_gather():
         assert distributed.gather(rows) is rows
         loss = bayescl.BayesianContrastiveLoss(gather=True)
         assert torch.equal(loss(rows, other), bayescl.BayesianContrastiveLoss()(rows, other))
-        with pytest.raises(ValueError, match=r"^view_1 must hold at least 2 rows, got 1"):
+        with pytest.raises(ValueError, match=r"^view_1 must have at least 2 rows, got 1"):
             loss(rows[:1], other[:1])
     finally:
         dist.destroy_process_group()

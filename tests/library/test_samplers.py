@@ -97,7 +97,7 @@ def test_domains_that_give_enough_candidates_are_no_reason_to_warn(size):
     ],
 )
 def test_domains_that_are_not_integers_are_refused(domains):
-    with pytest.raises(ValueError, match="domains must hold integers, got"):
+    with pytest.raises(ValueError, match="domains must contain integers, got"):
         DomainBatchSampler(domains, 2, 1)
 
 

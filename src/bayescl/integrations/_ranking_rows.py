@@ -18,7 +18,7 @@ def documents_of(
     every = [cell for kind in ends for cell in cells[kind]]
     for name, cell in [(anchor, row[anchor]), *every]:
         if cell is not None and not isinstance(cell, str):
-            raise ValueError(f"row {number}: {name} must hold texts, got {cell!r}")
+            raise ValueError(f"row {number}: {name} must contain texts, got {cell!r}")
     if not row[anchor]:
         raise ValueError(f"row {number}: {anchor} is empty")
     if not any(cell for _, cell in cells["positive"]):
@@ -27,12 +27,13 @@ def documents_of(
     texts = sum(bool(cell) for _, cell in every)
     if len(values) not in (len(every), texts):
         raise ValueError(
-            f"row {number}: {scores} must hold {texts} numbers, one per document, got {len(values)}"
+            f"row {number}: {scores} must contain {texts} numbers, one per document, "
+            f"got {len(values)}"
         )
     for value in values:
         is_number = isinstance(value, int | float) and not math.isinf(value)
         if not (value is None or is_number):
-            raise ValueError(f"row {number}: {scores} must hold finite numbers, got {value!r}")
+            raise ValueError(f"row {number}: {scores} must contain finite numbers, got {value!r}")
     are_whole, given = len(values) == len(every), iter(values)
     found: dict[str, list[tuple[str, float]]] = {}
     for kind, part in cells.items():

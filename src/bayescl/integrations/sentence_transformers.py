@@ -178,7 +178,7 @@ class ContrastiveRankingLoss(nn.Module):
         columns = list(sentence_features)
         if len(columns) < 1 + self.num_positives:
             raise ValueError(
-                f"a batch must hold at least {1 + self.num_positives} columns of texts, "
+                f"a batch must contain at least {1 + self.num_positives} columns of texts, "
                 f"got {len(columns)}"
             )
         many = distributed.is_initialized() and distributed.world_size() > 1

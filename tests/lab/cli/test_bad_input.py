@@ -51,7 +51,7 @@ RUNS = [
     ("--epochs", "--epochs requires an argument"),
     ("--config missing.yaml", "there is no configuration file missing.yaml"),
     ("--config unknown.yaml", 'Unknown option: "[learnig_rate]" from unknown.yaml'),
-    ("--config list.yaml", "must hold settings"),
+    ("--config list.yaml", "must contain settings"),
     ("--config broken.yaml", "cannot read the configuration file broken.yaml"),
     ("--config tag.yaml", "cannot read the configuration file tag.yaml"),
     ("--resume", "--resume needs --out"),

@@ -110,11 +110,11 @@ BAD = [
     ("objects.npz", "cannot read objects.npz: it holds Python objects"),
     ("names.npz", "it needs an array called embeddings, but has a, b"),
     ("good.npz --labels c", "it needs an array called c, but has embeddings, short, wide, halves"),
-    ("words.npy", "words.npy: embeddings must hold real numbers"),
+    ("words.npy", "words.npy: embeddings must contain real numbers"),
     ("holes.npy", "got NaN or infinity in 2 of 240 rows, the first of them row 7"),
     ("ragged.parquet", "cannot read ragged.parquet: embedding has rows of different lengths"),
     ("null.parquet", "got NaN or infinity in 1 of 5 rows, the first of them row 1"),
-    ("words.parquet", "embeddings must hold real numbers"),
+    ("words.parquet", "embeddings must contain real numbers"),
     ("table.csv", "table.csv must end in .npy, .npz, .parquet"),
     ("nowhere.npy", "there is no file nowhere.npy"),
     ("folder.npy", "folder.npy is not a run folder"),
@@ -204,7 +204,7 @@ def test_options_of_suspects_are_checked(refused):
                 "rows.npy --suspects list.csv --teacher few.npy",
                 "teacher must have 40 rows, one per item, got 5",
             ),
-            ("texts.npz", "texts must hold one value per row"),
+            ("texts.npz", "texts must have one value per row"),
         )
     )
     assert not Path("list.csv").exists()

@@ -86,7 +86,7 @@ def test_labels_that_training_asks_for_are_not_held_out(tmp_path, keep, train, e
         ({"images": np.zeros((9, 2, 2)), "labels": [3] * 9}, "all labels are '3'"),
         (
             {"images": np.zeros((2, 2, 2)), "labels": [0, 1], "is_train": [1, 0]},
-            "is_train must hold one boolean",
+            "is_train must have one boolean",
         ),
         (
             {"images": np.zeros((2, 2, 2)), "labels": [0, 1], "is_train": [True, True]},

@@ -113,7 +113,7 @@ def test_figures_are_plain_numbers_the_same_each_time_and_at_any_scale(clusters,
     [
         (torch.zeros(3, 2), {}, r"embeddings must have at least 4 rows, got 3"),
         (torch.zeros(8), {}, r"embeddings must have shape \[items, dim\], got \[8\]"),
-        (np.zeros((8, 2), dtype=bool), {}, "must hold real numbers"),
+        (np.zeros((8, 2), dtype=bool), {}, "must contain real numbers"),
         (torch.ones(8, 2).index_fill(0, torch.tensor([3, 5]), torch.nan), {}, "2 of 8 rows.*row 3"),
         (torch.ones(8, 2), {"second_view": torch.ones(7, 2)}, r"second_view must have shape \[8"),
         (torch.ones(8, 2), {"labels": torch.arange(7)}, r"labels must have shape \[8\]"),

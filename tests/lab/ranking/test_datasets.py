@@ -66,7 +66,7 @@ def test_a_second_table_is_the_test_part_and_unknown_ids_are_reported(write):
         "evaluation pairs of a user unknown to training": 1,
         "evaluation pairs with an item unknown to training": 1,
     }
-    with pytest.raises(ValueError, match="must hold train"):
+    with pytest.raises(ValueError, match="must contain train"):
         load_interactions(str(train.parent))
 
 

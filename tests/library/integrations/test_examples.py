@@ -60,7 +60,7 @@ def test_an_example_runs_with_their_lines_and_with_ours(
         pytest.importorskip(library, reason=f"needs {library}")
     source = (ROOT / "examples" / example).read_text()
     for theirs, ours in changes(page):
-        assert source.count(ours) == 1, f"{example} must hold the lines of {page}"
+        assert source.count(ours) == 1, f"{example} must contain the lines of {page}"
         source = source.replace(ours, theirs)
     original = tmp_path / example
     original.write_text(source)

@@ -59,8 +59,8 @@ def test_cells_may_be_empty_or_lists_and_scores_follow_their_documents():
     [
         ("anchor", None, "anchor is empty"),
         ("positive", "", "positive is empty"),
-        ("scores", [0.9, 0.5], "scores must hold 3 numbers, one per document, got 2"),
-        ("scores", [0.9, math.inf, 0.1], "scores must hold finite numbers, got inf"),
+        ("scores", [0.9, 0.5], "scores must contain 3 numbers, one per document, got 2"),
+        ("scores", [0.9, math.inf, 0.1], "scores must contain finite numbers, got inf"),
     ],
 )
 def test_a_mistake_is_named_with_its_row(column, value, message):
@@ -68,7 +68,7 @@ def test_a_mistake_is_named_with_its_row(column, value, message):
     rows[column][796] = value
     with pytest.raises(ValueError, match=f"row 796: {message}"):
         ranking_dataset(Dataset.from_dict(rows))
-    with pytest.raises(ValueError, match="row 0: anchor must hold texts, got 1"):
+    with pytest.raises(ValueError, match="row 0: anchor must contain texts, got 1"):
         ranking_dataset(Dataset.from_dict(rows | {"anchor": [1] * 1000}))
 
 

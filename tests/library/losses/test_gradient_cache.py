@@ -314,10 +314,10 @@ NO_CHUNKS = (TypeError, "must be a list of chunks, got a whole batch: split it")
         (TypeError, "encoder must return a tensor, got tuple", Twofold(8, 8), views(2, 2), {}),
         (ValueError, "got 0 views for", encoder(), [], {}),
         (ValueError, "got 2 views for 1 encoders", [encoder()], views(2, 2), {}),
-        (ValueError, "view 1 must hold at least one", encoder(), [*views(2)[:1], []], {}),
+        (ValueError, "view 1 must contain at least one", encoder(), [*views(2)[:1], []], {}),
         (*NO_CHUNKS, encoder(), [rows(4, 0), rows(4, 1)], {}),
         (*NO_CHUNKS, encoder(), views(2, 2), {"teacher": {"x": rows(4, 2)}}),
-        (ValueError, "teacher must hold at least one", encoder(), views(2, 2), {"teacher": []}),
+        (ValueError, "teacher must contain at least one", encoder(), views(2, 2), {"teacher": []}),
     ],
 )
 def test_a_step_that_is_none_is_refused(kind, message, encoders, chunks, options):

@@ -74,7 +74,7 @@ CASES: dict[str, Callable[[bool, int], object]] = {
     "unlabeled must have shape [3, candidates], got [4, 3]": lambda odd, _: LOSS.from_logits(
         torch.ones(3 if odd else 4), rows(4)
     ),
-    "every process must hold at least one row, got 2 on rank 0": lambda odd, _: distributed.gather(
+    "every process must have at least one row, got 2 on rank 0": lambda odd, _: distributed.gather(
         rows(0 if odd else 2)
     ),
     "rows must have at least one axis, got a scalar": lambda odd, _: distributed.gather(

@@ -122,7 +122,7 @@ def _store(
     """Check values and create a store; return it with remarks."""
     x = arrays["x"]
     if x.dtype.kind not in "fiub":
-        raise ValueError(f"{name}: x must hold real numbers, got {x.dtype}")
+        raise ValueError(f"{name}: x must contain real numbers, got {x.dtype}")
     if x.ndim not in (2, 3) or 0 in x.shape:
         raise ValueError(
             f"{name}: x must have shape [items, features] or [items, channels, length], "
@@ -146,7 +146,7 @@ def _store(
     given = {kind: arrays.get(kind) for kind in ("label", "domain")}
     ids = arrays.get("id")
     if ids is not None and ids.shape != (len(x),):
-        raise ValueError(f"{name}: ids must hold one value per item, got shape {list(ids.shape)}")
+        raise ValueError(f"{name}: ids must have one value per item, got shape {list(ids.shape)}")
     ids = None if ids is None else ids.astype(str)
     if ids is not None and len(np.unique(ids)) < len(ids):
         raise ValueError(f"{name}: ids must differ, got {len(np.unique(ids))} of {len(ids)} items")

@@ -82,7 +82,7 @@ def read_config(file: Path) -> Config:
     except (OSError, ValueError, RecursionError, yaml.YAMLError):  # ValueError: impossible dates
         raise ValueError(f"cannot read the configuration file {file}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{file} must hold settings of the form 'name: value'")  # noqa: TRY004
+        raise ValueError(f"{file} must contain settings of the form 'name: value'")  # noqa: TRY004
     methods = content.get("methods", {})
     if not isinstance(methods, dict) or not all(isinstance(it, dict) for it in methods.values()):
         raise ValueError(f"{file}: methods must be a mapping from a loss to its values")

@@ -76,7 +76,7 @@ def _as_bytes(images: NDArray[np.generic], name: str) -> NDArray[np.uint8]:
     if images.dtype == np.uint8 or images.size == 0:
         return images.astype(np.uint8)
     if images.dtype.kind not in "iuf":
-        raise ValueError(f"{name}: images must hold numbers, got {images.dtype}")
+        raise ValueError(f"{name}: images must contain numbers, got {images.dtype}")
     bad = int((~np.isfinite(images)).sum())
     if bad:
         raise ValueError(f"{name}: images must be finite, got {bad} NaN or infinite values")

@@ -111,7 +111,7 @@ def read_embeddings(
     for role, source in {"ids": "groups", "texts": "texts", "second_texts": "second_texts"}.items():
         if source in arrays:
             if arrays[source].shape != (rows,):
-                raise ValueError(f"{path}: {source} must hold one value per row")
+                raise ValueError(f"{path}: {source} must have one value per row")
             known[role] = arrays[source]
     if "output" in arrays:
         known["measured"] = f"{arrays['output'][0]} of unaugmented images"
@@ -156,7 +156,7 @@ def _column(path: Path, name: str) -> AnyArray:
 def _numbers(path: Path, role: str, array: AnyArray) -> AnyArray:
     """Convert embeddings to floating-point numbers in native byte order."""
     if array.dtype.kind not in "fiu":
-        raise ValueError(f"{path}: {role} must hold real numbers, got {array.dtype}")
+        raise ValueError(f"{path}: {role} must contain real numbers, got {array.dtype}")
     return np.array(array, dtype=np.float32 if array.dtype.itemsize <= 4 else np.float64)
 
 

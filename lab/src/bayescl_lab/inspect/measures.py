@@ -232,7 +232,7 @@ def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "ite
     if tensor.ndim != 2:
         raise ValueError(f"{name} must have shape [items, dim], got {list(tensor.shape)}")
     if tensor.dtype == torch.bool or tensor.is_complex():
-        raise ValueError(f"{name} must hold real numbers, got {tensor.dtype}")
+        raise ValueError(f"{name} must contain real numbers, got {tensor.dtype}")
     if tensor.shape[1] == 0:
         raise ValueError(f"{name} must have at least one column, got none")
     tensor = tensor if tensor.dtype == torch.float64 else tensor.float()
@@ -249,7 +249,7 @@ def codes_of(name: str, codes: Tensor | NDArray[np.generic], items: int) -> Int[
     """Return codes, such as labels, as one int64 value per item; raise on invalid ones."""
     tensor = torch.as_tensor(codes).detach().cpu()
     if tensor.is_floating_point() or tensor.is_complex():
-        raise ValueError(f"{name} must hold integers, got {tensor.dtype}")
+        raise ValueError(f"{name} must contain integers, got {tensor.dtype}")
     if tensor.shape != (items,):
         raise ValueError(f"{name} must have shape [{items}], got {list(tensor.shape)}")
     if (tensor < -1).any():

@@ -56,7 +56,7 @@ def mask_of_test(store: ItemStore, is_train: AnyArray | None) -> Bool[Tensor, " 
         return torch.zeros(len(store), dtype=torch.bool)
     if is_train.dtype != np.bool_ or len(is_train) != len(store):
         raise ValueError(
-            f"{store.name}: is_train must hold one boolean per item, "
+            f"{store.name}: is_train must have one boolean per item, "
             f"got {is_train.dtype} of shape {list(is_train.shape)}"
         )
     if is_train.all() or not is_train.any():

@@ -132,7 +132,7 @@ def labeled_store(
         named = np.full(count, "") if given is None else np.asarray(given)
         if named.shape != (count,):
             raise ValueError(
-                f"{name}: {what} must hold one value per item, "
+                f"{name}: {what} must have one value per item, "
                 f"got {count} items and {what} of shape {list(named.shape)}"
             )
         try:

@@ -67,7 +67,7 @@ class UserBatches:
         self.batches = -(-size // checked("batch_size", batch_size, Count))
         if size // self.batches < checked("num_ranks", num_ranks, Count):
             raise ValueError(
-                "every batch must hold a user for each device, got batches of "
+                "every batch must have a user for each device, got batches of "
                 f"{size // self.batches} for {num_ranks} devices"
             )
         self.seed, self.rank, self.num_ranks = seed, rank, num_ranks

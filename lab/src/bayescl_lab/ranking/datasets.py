@@ -91,7 +91,7 @@ def read_interactions(options: RankingData) -> RawInteractions:
         name = data if known else path.resolve().name
         return read(path if path.is_dir() else path.parent, name)
     if path.is_dir():
-        raise ValueError(f"{path} must hold train.txt and test.txt, u.data or ratings.dat")
+        raise ValueError(f"{path} must contain train.txt and test.txt, u.data or ratings.dat")
     test = None if options.test_data is None else Path(options.test_data)
     return read_tables(path, test, options, name=path.resolve().name)
 

@@ -90,7 +90,7 @@ def test_yahoo_merges_both_parts_for_users_who_are_in_both(write):
 
 def test_files_that_are_missing_or_damaged_are_named(write):
     train = write("x-train.txt", "1\t14\t5\n")
-    with pytest.raises(ValueError, match="must hold both files of Yahoo!R3"):
+    with pytest.raises(ValueError, match="must contain both files of Yahoo!R3"):
         read_yahoo_r3(train.parent, "yahoo-r3")
     path = write("x-test.txt", "1\t14\t5\n1\t14\n")
     with pytest.raises(ValueError, match=complaint(path, ", line 2: there is no rating")):

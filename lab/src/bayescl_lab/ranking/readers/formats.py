@@ -78,8 +78,8 @@ def read_yahoo_r3(folder: Path, name: str) -> RawInteractions:
     files = [list(folder.glob(pattern)) for pattern in ("*train.txt", "*test.txt")]
     if [len(matches) for matches in files] != [1, 1]:
         raise ValueError(
-            f"{folder} must hold both files of Yahoo!R3, with names that end in train.txt and in "
-            "test.txt"
+            f"{folder} must contain both files of Yahoo!R3, with names that end in train.txt and "
+            "in test.txt"
         )
     chosen, drawn = (_numbers(file, 3) for [file] in files)
     kept = chosen.join(drawn.select("user").unique(), on="user", how="semi")
