@@ -110,7 +110,7 @@ def by_rank(held: Mapping[int, Any]) -> str:
 
 
 def exchange(note: Mapping[str, Any], same: Sequence[tuple[str, Any]] = ()) -> list[dict[str, Any]]:
-    """Exchange notes between all processes and return them by rank.
+    """Exchange a small JSON object between all processes, and return all of them by rank.
 
     Args:
         note: JSON-serializable note of this process. At most 4 KB if ``same`` is given.

@@ -52,8 +52,9 @@ class MeasuredAlpha:
     r"""AUC of an encoder, and ``alpha`` computed from it in two ways.
 
     The paper and its authors' code set ``alpha`` to the encoder's AUC. In the paper's generative
-    model the two differ, because ``alpha`` mixes the order statistics of one pair, and the AUC
-    compares two draws: :math:`\mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}`.
+    model the two differ: ``alpha`` is the weight of the larger of two draws in the density of
+    positives, and the AUC is the probability that a positive outscores a true negative.
+    :math:`\mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}`.
 
     Attributes:
         auc: Probability that a positive outscores a true negative, in [0, 1].

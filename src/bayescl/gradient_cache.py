@@ -84,7 +84,10 @@ def cached_backward(
     """
     encoders = _encoders(encoder, len(views))
     if len(encoders) != len(views) or not views:
-        raise ValueError(f"got {len(views)} views for {len(encoders)} encoders")
+        raise ValueError(
+            "views must have at least one entry, one per encoder, "
+            f"got {len(views)} views and {len(encoders)} encoders"
+        )
     for number, chunks in enumerate(views):
         _check_chunks(f"view {number}", chunks)
     if teacher is not None and not isinstance(teacher, Tensor):

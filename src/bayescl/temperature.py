@@ -41,8 +41,8 @@ def check_call_temperature(temperature: float | Tensor) -> float | Tensor:
     check_shape("temperature", temperature, ())
     if is_eager_cpu(temperature) and temperature.item() <= 0:  # NaN makes the loss NaN
         raise ValueError(
-            f"temperature must be positive, got {temperature.item():g}; if it is 1 / scale, the "
-            "scale is too large: limit it, for example to 100"
+            f"temperature must be positive, got {temperature.item():g}; if it is computed as "
+            "1 / scale, limit the scale, for example to 100"
         )
     return temperature.to(torch.promote_types(temperature.dtype, torch.float32))
 

@@ -403,7 +403,10 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
     ) -> None:
         super().__init__(model, loss, **options)
         if has_static_embedding_input(model):
-            raise ValueError("model must not start with a StaticEmbedding, which cannot be split")
+            raise ValueError(
+                "model must not start with a StaticEmbedding: its inputs cannot be split into "
+                "mini-batches"
+            )
         self.mini_batch_size = check_count("mini_batch_size", mini_batch_size, 1)
         if mini_batch_num_tokens is not None:
             check_count("mini_batch_num_tokens", mini_batch_num_tokens, 1)

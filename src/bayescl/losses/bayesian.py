@@ -29,7 +29,7 @@ class Bayesian(LogSumObjective):
     ranks: Ranks = "mid"
 
     def weights_of_cdf(self, cdf: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Return the importance weights of values of the empirical CDF."""
+        """Return the weight of each candidate, given its value of the empirical CDF."""
         return weights_of_cdf(cdf, alpha=self.alpha, beta=self.beta, tau_plus=self.tau_plus)
 
 

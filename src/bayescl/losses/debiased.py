@@ -64,7 +64,11 @@ class Hard(Debiased):
 
     @property
     def powers(self) -> tuple[float, ...]:  # type: ignore[override]
-        """Powers of the weighted sum, the sum of the weights, and the number of candidates."""
+        """Exponents p of the sums of ``exp(p * logit)`` over candidates.
+
+        They give the weighted sum, the sum of the weights (omitted if ``concentration`` is 0, where
+        all weights are 1), and the number of candidates.
+        """
         check_non_negative("concentration", self.concentration)
         tilt = (self.concentration,) if self.concentration > 0 else ()
         return (1 + self.concentration, *tilt, 0.0)

@@ -56,7 +56,7 @@ def test_a_table_is_counted_copies_are_listed_and_few_images_have_an_interval(ba
     said = result(run)
     remarks = "\n".join(said.remarks)
     assert "files from 'file', labels from 'type', domains from 'scope'" in remarks
-    assert "1 of 73 rows match no image, or several: gone.png" in remarks
+    assert "1 of 73 rows do not match exactly one image: gone.png" in remarks
     assert "3 of 75 images have no row: copy0.png" in remarks
     assert "51 of 75 images have no label" in remarks
     assert "3 domains: s0 (24), s1 (24), s2 (24); 3 images have none" in remarks

@@ -76,7 +76,7 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         ),
         (lambda: LOSS(A, B, temperature=torch.tensor(-1.0)), "temperature must be positive"),
         (lambda: LOSS(A, B, temperature=1e-40), "temperature must be at least"),
-        (lambda: LOSS(A, B, temperature=1 / TOO_LARGE.exp()), "got 0; if it is 1 / scale, the sca"),
+        (lambda: LOSS(A, B, temperature=1 / TOO_LARGE.exp()), "got 0; if it is computed as 1"),
         (lambda: LOSS(A, B, temperature=torch.ones(2)), r"temperature must have shape \[\]"),
         (lambda: CHECKED(NAN, B), "view_1 must be finite, got 12 NaN or infinite entries"),
         (lambda: LOSS.in_batch(A[:1], B[:1]), "anchors must have at least 2 rows, got 1"),

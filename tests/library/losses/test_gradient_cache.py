@@ -312,8 +312,8 @@ NO_CHUNKS = (TypeError, "must be a list of chunks, got a whole batch: split it")
     [
         *((*NO_MODULE, one, views(2, 2), {}) for one in (None, 0.5, [abs] * 2, abs)),
         (TypeError, "encoder must return a tensor, got tuple", Twofold(8, 8), views(2, 2), {}),
-        (ValueError, "got 0 views for", encoder(), [], {}),
-        (ValueError, "got 2 views for 1 encoders", [encoder()], views(2, 2), {}),
+        (ValueError, "got 0 views and", encoder(), [], {}),
+        (ValueError, "got 2 views and 1 encoders", [encoder()], views(2, 2), {}),
         (ValueError, "view 1 must contain at least one", encoder(), [*views(2)[:1], []], {}),
         (*NO_CHUNKS, encoder(), [rows(4, 0), rows(4, 1)], {}),
         (*NO_CHUNKS, encoder(), views(2, 2), {"teacher": {"x": rows(4, 2)}}),

@@ -99,7 +99,9 @@ def load_arrays(
     is_test = mask_of_test(store, arrays.get("is_train"))
     if leave_out is not None:
         if is_test.any():
-            raise ValueError(f"{data}: leave_out is not for files with an array is_train")
+            raise ValueError(
+                f"{data}: leave_out cannot be combined with the array is_train of the file"
+            )
         is_test = left_out(store, leave_out, fold)
         if evaluate_on == "validation":  # other domains, none of them in the test split
             store = store.subset(~is_test)

@@ -85,7 +85,7 @@ def read_config(file: Path) -> Config:
         raise ValueError(f"{file} must contain settings of the form 'name: value'")  # noqa: TRY004
     methods = content.get("methods", {})
     if not isinstance(methods, dict) or not all(isinstance(it, dict) for it in methods.values()):
-        raise ValueError(f"{file}: methods must be a mapping from a loss to its values")
+        raise ValueError(f"{file}: methods must map names of losses to their settings")
     return content
 
 

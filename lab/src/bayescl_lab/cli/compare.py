@@ -75,7 +75,7 @@ def arrays(
     run_options: Annotated[PlanOptions, RUNTIME_OPTIONS] = PlanOptions(),
     called: Called,
 ) -> Config | None:
-    """Train several losses over several seeds on rows or signals, and compare their encoders.
+    """Train one encoder of rows or signals per loss and seed, and compare the losses.
 
     All runs differ only in the loss and the seed. Runs with the same seed start from the same
     weights and see the same views, so losses are compared seed by seed.
@@ -97,7 +97,7 @@ def images(
     run_options: Annotated[PlanOptions, RUNTIME_OPTIONS] = PlanOptions(),
     called: Called,
 ) -> Config | None:
-    """Train several losses over several seeds and compare their encoders.
+    """Train one encoder per loss and seed, and compare the losses.
 
     All runs differ only in the loss and the seed. Runs with the same seed start from the same
     weights and see the same views, so losses are compared seed by seed.
@@ -121,14 +121,14 @@ def ranking(
     run_options: Annotated[PlanOptions, RUNTIME_OPTIONS] = PlanOptions(),
     called: Called,
 ) -> Config | None:
-    """Train several losses over several seeds and compare their recommenders.
+    """Train one recommender per loss and seed, and compare the losses.
 
     All runs differ only in the loss and the seed. Runs with the same seed start from the same
     weights and see the same batches and candidates, so losses are compared seed by seed. Popularity
     and EASE are added as baselines.
 
     Args:
-        encoder: Model of the embeddings.
+        encoder: Encoder of users and items, such as mf (matrix factorization) or lightgcn.
         losses: Comma-separated names of losses. Hyper-parameters apply to all losses that have
             them. A configuration file can give values for single losses in the mapping "methods".
     """

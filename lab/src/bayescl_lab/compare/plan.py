@@ -64,7 +64,7 @@ class Plan(Generic[Settings]):
         return self
 
     def adapted(self, settings: Settings, folder: Path) -> Settings:
-        """Return the settings for the test split, given the folder of the best tried run."""
+        """Return settings for the test split, given the folder of the best run in validation."""
         del folder
         return settings
 

@@ -107,7 +107,9 @@ class ImageTable:
         remarks += (f"{self.path}: {line}" for line in self.remarks)
         if missing:
             count = f"{len(missing)} of {len(self.rows)} rows"
-            remarks.append(f"{self.path}: {count} match no image, or several: {listed(missing)}")
+            remarks.append(
+                f"{self.path}: {count} do not match exactly one image: {listed(missing)}"
+            )
         if rowless := [name for name in names if name not in found]:
             count = f"{len(rowless)} of {len(names)} images"
             remarks.append(f"{self.path}: {count} have no row: {listed(rowless)}")

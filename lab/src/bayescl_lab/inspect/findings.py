@@ -42,7 +42,7 @@ merge the class with frequent ones."""
 
 
 class Reason(Enum):
-    """Reason for a recommended loss, or for none."""
+    """Reason for a recommended loss, or for not recommending one."""
 
     COLLAPSED = auto()
     UNRELATED_VIEWS = auto()
@@ -53,14 +53,14 @@ class Reason(Enum):
 
 @dataclass(frozen=True)
 class Advice:
-    """Recommended loss and its call, or the reason for none.
+    """Recommended loss and its call, or the reason why no loss is recommended.
 
     Attributes:
         reason: Reason for the recommendation.
         diagnosis: Measures that the recommendation is based on.
         copied: Share of items that occur more than once.
         uses_labels: Whether training may use the labels.
-        by: Names of further arrays of the file that may be domains.
+        by: Names of other arrays of the file, which could be passed as ``--by``.
     """
 
     reason: Reason

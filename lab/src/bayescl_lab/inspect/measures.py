@@ -127,7 +127,7 @@ def diagnose_embeddings(
     are_pairs: bool = False,
     batch_size: int = 256,
 ) -> EmbeddingDiagnosis:
-    """Measure how many false negatives a batch holds, and whether similarity finds them.
+    """Measure how many false negatives a batch contains, and whether similarity finds them.
 
     Up to 1,024 random items are compared with each other. If only some labels are known, only these
     items are compared.
@@ -135,7 +135,7 @@ def diagnose_embeddings(
     Args:
         embeddings: One row per item. Rows are scaled to length 1.
         second_view: Another view of the same items, such as another augmentation or the matching
-            document. Default: each item is compared with the other items themselves.
+            document. Default: none; the items are compared with each other.
         labels: Class of each item, a non-negative integer, or -1 if it is unknown.
         groups: Id of the item that each row shows, such as a document. Rows with equal ids, except
             -1, are never each other's candidates.

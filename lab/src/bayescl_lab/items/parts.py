@@ -75,8 +75,9 @@ def train_and_test(
 ) -> tuple[Sequence[ItemStore], tuple[str, ...]]:
     """Split items into training and test items, and describe them.
 
-    Without a test split, part of each class becomes one; see :func:`split_labeled`. Without labels,
-    or if ``split`` is False, there is no second store then.
+    Without a test split, some items of each class are held out as one; see :func:`split_labeled`.
+    Only the training store is returned if there are no labels, or if there is no test split and
+    ``split`` is False.
     """
     remarks = [*remarks]
     if store.class_names and is_test.any():
@@ -93,9 +94,9 @@ def train_and_test(
 
 
 def left_out(store: ItemStore, count: int, fold: int) -> Bool[Tensor, " items"]:
-    """Return a mask of the items of ``count`` domains.
+    """Return a mask of the items of one fold of at most ``count`` domains.
 
-    Consecutive folds leave out different domains, until each domain has been left out once.
+    Consecutive folds have different domains, until each domain has been left out once.
 
     Raises:
         ValueError: if there are no domains, or not more than ``count`` of them.

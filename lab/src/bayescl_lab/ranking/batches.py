@@ -31,8 +31,8 @@ class UserBatches:
 
     Args:
         train: Training interactions.
-        batch_size: Largest number of users in a batch, over all processes. ``None`` for a 32nd of
-            the users, between 32 and 256.
+        batch_size: Largest number of users in a batch, over all processes. ``None``: the number
+            of users / 32, clipped to [32, 256].
         seed: Seed of the run.
         device: Device of pairs and batches.
         rank: Rank of this process, below ``num_ranks``.

@@ -28,8 +28,8 @@ def split_interactions(
                    training: up to 2 interactions at a share of 0.2, up to 4 at 0.1
     ``last``       by time, the last interaction of every user who has at least two, drawn at
                    random among equal times; ``share`` is ignored
-    ``time``       by time, the latest of all, regardless of users: as close to ``share`` as
-                   possible without dividing equal times
+    ``time``       by time, the latest interactions of all users together, as close to ``share`` as
+                   possible: interactions with equal times stay together
     =============  ============================================================================
 
     Args:
@@ -37,7 +37,7 @@ def split_interactions(
         kind: Kind of split, "per-user", "last" or "time".
         share: Share to hold out, in (0, 1).
         seed: Seed of the draw.
-        draw: Number of the draw. Draws of one seed are independent.
+        draw: Index of an independent random split with the same seed.
 
     Returns:
         The training split and the held-out split; every interaction is in exactly one.

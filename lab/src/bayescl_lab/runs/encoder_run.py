@@ -44,8 +44,9 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         encoder: Custom network that replaces the encoder in the settings. Default: none.
         data: Location of the items. Default: the location in the settings.
         record: Record of items in the run's folder, which the items must match.
-        preparation: Preparation of other items, from the record of the run.
-        split: Whether to split other items into parts.
+        preparation: How to prepare the items, from the record of the run, if ``data`` are not the
+            items of the run. Default: none.
+        split: Whether to split items that are not the run's own into training and test items.
     """
 
     model: SimCLR
@@ -98,7 +99,7 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         return False
 
     def record_of(self, parts: Parts, preparation: Values) -> ItemRecord:
-        """Return the record of the current items."""
+        """Return location, preparation, ids, labels and checksums of the items of ``parts``."""
         return ItemRecord.of(self.data, parts, preparation, is_published=self.is_published())
 
     def simclr(

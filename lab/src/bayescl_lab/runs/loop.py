@@ -50,7 +50,7 @@ def fit_in_folder(
     precision: str = "float32",
     **journal_options: Any,
 ) -> Journal:
-    """Train a module to a number of epochs, from the folder's last checkpoint if there is one.
+    """Train a module up to ``epochs`` epochs, from the folder's last checkpoint if there is one.
 
     With several devices, one process per device calls this function. Lightning starts the processes
     that ``torchrun`` did not start. Only the first process writes. On several GPUs, batch

@@ -104,7 +104,7 @@ ARRAY_METHODS = (
 
 
 def view_methods() -> tuple[str, ...]:
-    """Return the names of losses for views, also with domains, a teacher, or both."""
+    """Return the names of losses for views, with and without suffixes for domains and a teacher."""
     losses = LossSettings.classes()
     plain = [name for name in losses if not LOSSES[name].needs_labels]
     suffixes = (TEACHER, DOMAINS, f"{DOMAINS}{TEACHER}")
@@ -143,7 +143,7 @@ def methods_with_teacher(names: Iterable[str], teacher: str | None) -> list[str]
         check_choice("loss", name, view_methods())
     named = [name for name in names if name.endswith(TEACHER)]
     if teacher == "none" and named:
-        raise ValueError(f"the loss {named[0]} needs a teacher: items or a file, got 'none'")
+        raise ValueError(f"the loss {named[0]} needs --teacher items or --teacher FILE, got 'none'")
     if teacher is None or teacher == "none" or named:
         return names
     return [name if LOSSES[loss_of(name)].needs_labels else f"{name}{TEACHER}" for name in names]

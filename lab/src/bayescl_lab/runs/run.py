@@ -214,7 +214,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
             self.model.load_state_dict(content["state_dict"])
         except (RuntimeError, KeyError, ValueError, TypeError):
             raise ValueError(
-                f"the checkpoint {folder.checkpoint} belongs to another model than these settings"
+                f"the checkpoint {folder.checkpoint} does not fit the model of these settings"
             ) from None
         return int(content["epoch"]) + 1
 

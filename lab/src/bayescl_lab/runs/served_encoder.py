@@ -23,8 +23,7 @@ def refuse_own_encoder(name: str) -> None:
     """
     if ":" in name:
         raise ValueError(
-            f"the run uses its own encoder: name it again with --encoder {name}, or pass encoder= "
-            "in Python"
+            f"the run has a custom encoder: pass --encoder {name}, or encoder= in Python"
         )
 
 

@@ -73,8 +73,8 @@ class RawInteractions:
     """Result of a reader: interactions with the ids in the file.
 
     ``train`` and ``test`` have columns ``user`` and ``item`` (whole numbers or text, never empty)
-    and, if requested, ``rating`` and ``timestamp`` (finite numbers). The report has the counts of
-    skipped data by phrase.
+    and, if requested, ``rating`` and ``timestamp`` (finite numbers). The report maps a description
+    of skipped data to its count.
     """
 
     train: pl.DataFrame

@@ -109,7 +109,7 @@ class RankingRecord:
         )
 
     def pairs_of(self, other: Interactions) -> list[NDArray[np.int64]]:
-        """Return the pairs of other interactions as rows and columns of this run."""
+        """Return row and column in this run's matrix of each pair of ``other``; -1 if unknown."""
         both = zip(self.rows_of(other), other.pairs(), strict=True)
         return [rows[numbers] for rows, numbers in both]
 

@@ -104,9 +104,9 @@ class RankingRun(TrainedRun[RankingSettings]):
             raise ValueError(
                 f"init: the run in {path} was trained on {seen:,} of the "
                 f"{self.parts.evaluation.num_interactions:,} pairs of the "
-                f"{self.parts.evaluated_on} split, so the evaluation would be biased: pass "
-                "--split none, and evaluate the earlier run on new data with "
-                f"`bayescl evaluate {path} --data FILE`"
+                f"{self.parts.evaluated_on} split, so the evaluation would be biased. Pass "
+                "--split none to train on all pairs without an evaluation. "
+                f"`bayescl evaluate {path} --data FILE` evaluates the run in {path} on new data"
             )
         state = read_weights(folder)
         users, items = RankingRecord.read(folder).rows_of(self.parts.train)

@@ -121,8 +121,9 @@ class BaselineSettings(StoredSettings):
         regularization: L2 penalty. Default: 300 for ease, 0.03 for ials.
         evaluate_on: Split to evaluate on, "test" or "validation".
         dim: Length of an embedding of ials.
-        unobserved_weight: Weight of all pairs in ials, besides the weight 1 of interactions.
-        epochs: Number of alternations of ials; 1 for other baselines.
+        unobserved_weight: Weight of every pair of a user and an item in ials. Interactions have an
+            additional weight of 1.
+        epochs: Number of times that ials updates users and then items; 1 for other baselines.
         seed: Seed of the initial embeddings of ials.
     """
 
