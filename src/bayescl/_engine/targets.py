@@ -86,5 +86,5 @@ def _target_logits(
 
 
 def _log_presence(teacher: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows"]:
-    """Return 0 for rows of length 1; -inf for rows without a teacher, whose squares underflow."""
+    """Return 0 for rows of length 1; -inf for rows without a teacher, where squares underflow."""
     return torch.einsum("...d,...d->...", teacher, teacher).log()

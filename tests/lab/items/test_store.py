@@ -47,7 +47,7 @@ def test_a_store_does_not_change_with_the_array_it_came_from():
         (np.full((2, 2, 2), 300), [0, 1], r"must lie in \[0, 255\], got 300"),
         (np.full((2, 2, 2), "a"), [0, 1], "must contain numbers"),
         (np.zeros((2, 2)), [0, 1], "images must have shape"),
-        (np.zeros((2, 2, 2)), [0.5, 1.0], "labels must be whole numbers"),
+        (np.zeros((2, 2, 2)), [0.5, 1.0], "labels must be integers or strings, got fractions"),
     ],
 )
 def test_arrays_that_are_no_images_are_refused(images, labels, message):
