@@ -123,7 +123,7 @@ class BaselineSettings(StoredSettings):
         dim: Length of an embedding of ials.
         unobserved_weight: Weight of every pair of a user and an item in ials. Interactions have an
             additional weight of 1.
-        epochs: Number of times that ials solves for items and then for users; 1 for other baselines.
+        epochs: Number of times that ials solves for items, then for users; 1 for other baselines.
         seed: Seed of the initial embeddings of ials.
     """
 
