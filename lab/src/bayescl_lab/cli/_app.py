@@ -122,8 +122,6 @@ def application(words: list[str] | None = None, program: Program = BAYESCL) -> A
         words: Command line. Default: import all commands.
         program: Program with these commands.
     """
-    from pydantic import validate_call
-
     app = Command(program.name, version=__version__, help_format="plaintext")
     app.default_parameter = Parameter(negative_iterable=(), allow_repeating=True)
     for word, summary in program.commands.items():
@@ -131,6 +129,8 @@ def application(words: list[str] | None = None, program: Program = BAYESCL) -> A
         app.command(command)
         if words is not None and words[:1] != [word]:
             continue
+        from pydantic import validate_call  # the overview of the commands does not need it
+
         command.help_format = "markdown"  # for docstrings; the overview is faster without
         module = import_module(program.modules.format(_MODULES.get(word, word)))
         if hasattr(module, word):
