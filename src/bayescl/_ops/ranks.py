@@ -101,9 +101,10 @@ def map_cdf(
     if ties_up_to > 0 and len(values) > 0:
         counted = values if valid is None else torch.where(valid, values, 0.0)
         # A row of small cosines has the rounding errors of the other rows: its vectors are as
-        # long. The bound keeps a row that is infinite or much longer from tying all others.
-        magnitude = counted.abs().amax(dim=1, keepdim=True)
-        usual = magnitude.sort(dim=0).values[len(magnitude) // 2]
+        # long. The bound keeps a row that is much longer from tying all others. Rows that are not
+        # finite have no ranks and do not change those of other rows.
+        magnitude = counted.abs().amax(dim=1, keepdim=True).nan_to_num(0.0, posinf=0.0)
+        usual = torch.where(magnitude > 0, magnitude, torch.nan).nanmedian()
         slack = ties_up_to * torch.maximum(magnitude, torch.fmin(magnitude.amax(), 8 * usual))
     if valid is None:
         count = torch.full((1, 1), values.shape[1], device=values.device)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from reference.calls import leaves_of, pairs_of, with_leaves
 from reference.cases import CASES, LOSSES, VIEWS
+from reference.objectives import WEIGHTINGS
 from torch import Tensor
 
 import bayescl
@@ -139,6 +140,25 @@ def test_masked_rows_that_are_not_finite_change_nothing(case, name, options, val
     clean, spoilt = (step(case, name, given, **options) for given in masked(case, value))
     assert all(part.isfinite().all() for part in clean)
     torch.testing.assert_close(spoilt, clean, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+@pytest.mark.parametrize("engine", ["reference", "blocked"])
+@pytest.mark.parametrize("name", list(WEIGHTINGS))
+def test_a_positive_that_is_not_finite_leaves_the_ranks_of_its_anchor_as_they_were(
+    name, engine, value
+):
+    generator = torch.Generator().manual_seed(0)
+    anchors, pairs = (
+        torch.randn(rows, 2, generator=generator, dtype=torch.float64) for rows in (4, 9)
+    )
+    anchor_of = torch.tensor([0, 1, 2, 3, 1, 2, 3, 0, 0])
+    loss = WEIGHTINGS[name].made(normalize=False, reduction="none", engine=engine)
+    expected = loss.in_batch(anchors, pairs[:-1], anchor_of=anchor_of[:-1])
+    pairs[-1] = value
+    values = loss.in_batch(anchors, pairs, anchor_of=anchor_of)
+    assert values.isfinite().tolist() == [*(anchor_of[:-1] == 0).tolist(), False]
+    torch.testing.assert_close(values[values.isfinite()], expected[anchor_of[:-1] == 0])
 
 
 @pytest.mark.parametrize("scale", [20.0, 50.0, 80.0])
