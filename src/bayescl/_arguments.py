@@ -112,7 +112,12 @@ def batch_of_views(
     items = count // views
     if views == 2:
         key = "two views", count, rows.device
-        own, partner = kept(key, lambda: _index_of_two_views(count, rows.device))
+
+        def make() -> tuple[Tensor, ...]:
+            own = torch.arange(count, device=rows.device)
+            return own, own.roll(items)
+
+        own, partner = kept(key, make)
         return Batch(
             "two_views", anchors, None, (anchors,), None, own, partner, valid, are_units=are_units
         )
@@ -123,12 +128,6 @@ def batch_of_views(
         "views", anchors, None, (anchors,), anchor_of, own, positive, valid,
         are_units=are_units,
     )  # fmt: skip
-
-
-def _index_of_two_views(count: int, device: torch.device) -> tuple[Tensor, ...]:
-    """Return the index of each row and of its other view."""
-    own = torch.arange(count, device=device)
-    return own, own.roll(count // 2)
 
 
 def first_of_each(pairs: Rows, anchor_of: Tensor, anchors: int) -> Rows:

@@ -33,11 +33,12 @@ def target_rows(
         temperature = temperature.detach()
     same = 1 / temperature  # logit of a candidate that is identical to the anchor
     anchors, columns, left = batch.anchors, batch.columns, sign * (1 - (share or 0))
-    is_whole = rows.stop - rows.start == len(anchors)
+    count = len(anchors.embeddings)
+    is_whole = rows.stop - rows.start == count
     is_square = columns[0] is anchors  # False with the columns of several processes
     if batch.layout == "two_views" and is_square and is_whole and batch.valid is None:
         # Both views of an item have the same target, which takes a quarter of the time.
-        items = slice(0, len(anchors) // 2)
+        items = slice(0, count // 2)
         labels = None if anchors.labels is None else anchors.labels[items]
         teacher = None if anchors.teacher is None else anchors.teacher[items]
         mine = Rows(anchors.embeddings[items], labels=labels, teacher=teacher)
@@ -49,7 +50,7 @@ def target_rows(
         target = logits.softmax(dim=1).fill_diagonal_(0.0)
         whole = target.new_empty(2, len(target), 2, len(target))
         torch.mul(target[:, None].expand_as(whole), left / 2, out=whole)
-        return whole.view(len(anchors), len(anchors))
+        return whole.view(count, count)
     tiles, mine = [], anchors[rows]
     for block in columns:
         theirs = block[rows] if block.are_own else block

@@ -46,13 +46,7 @@ def log_count(
     return valid.sum(dim=1).to(logits.dtype).log()
 
 
-def contrast(
-    positive: Float[Tensor, " anchors"], log_negative: Float[Tensor, " anchors"]
-) -> Float[Tensor, " anchors"]:
-    r"""Compute :math:`-\log\frac{e^{s^+}}{e^{s^+} + G}`, given :math:`s^+` and :math:`\log G`."""
-    return softplus(log_negative - positive)
-
-
 softplus = partial(F.softplus, threshold=40.0)
 """log(1 + e^x) without overflow. Above the threshold the result is x: the difference, e^-40, is
-below half a unit of its last place even in float64."""
+below half a unit of its last place even in float64. The loss of a positive s+ against a sum G is
+-log(e^s+ / (e^s+ + G)) = softplus(log G - s+)."""

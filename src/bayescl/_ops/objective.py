@@ -15,7 +15,6 @@ import torch
 
 from bayescl._ops.log_space import (
     at_least_float32,
-    contrast,
     log_count,
     masked_logsumexp,
     softplus,
@@ -113,7 +112,7 @@ class LogSumObjective:
             log_sums: Logarithm of the sum of each of :attr:`powers`, in the same order. For the
                 power 0 it may be one number for all anchors. Differentiated.
         """
-        return contrast(positive, log_sums[0])
+        return softplus(log_sums[0] - positive)
 
     def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor | float, ...]) -> Slopes:
         """Compute :meth:`from_log_sums` and its derivatives, without a graph.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -121,26 +120,29 @@ def map_cdf(
         doubled = below + through if ranks == "mid" else 2 * through
         return function(doubled.to(values.dtype) / (2 * count.clamp(min=1)))
 
-    def of_rows(count: Tensor, below: Tensor, through: Tensor, rows: Tensor) -> Tensor:
-        return transform(below, through, count[rows, 0])
-
     if not is_eager_cpu(values):
-        result = _map_sorted_rows(*values.sort(dim=1), count, slack, transform)
+        # Without branches on the data: each value's number below it, and up to its ties.
+        ordered, columns = values.sort(dim=1)
+        tied = _ties(ordered, slack)
+        position = torch.arange(values.shape[1], device=values.device)
+        edge = tied.new_ones(len(tied), 1)
+        starts, ends = torch.cat([edge, ~tied], dim=1), torch.cat([~tied, edge], dim=1)
+        below = torch.where(starts, position, 0).cummax(dim=1).values
+        last = torch.where(ends, position, len(position) - 1).flip(1).cummin(dim=1).values.flip(1)
+        result = ordered.scatter(1, columns, transform(below, last + 1, count))
     else:
         # Rows with equally many candidates and without ties have the same values.
         position = torch.arange(values.shape[1])
         counts, which = torch.unique(count, return_inverse=True)
         tables = transform(position, position + 1, counts[:, None])  # [numbers, columns]
         mapped = tables.expand_as(values) if len(counts) == 1 else tables[which.squeeze(1)]
-        last = count if slack is None else None  # masked values, at the end, are equal as well
         result = torch.empty_like(values)
         for rows in _blocks(values):
             columns = torch.from_numpy(np.argsort(values[rows].numpy(), axis=1))
             tied = _ties(values[rows].gather(1, columns), None if slack is None else slack[rows])
-            if last is not None:
-                tied &= position[1:] < last[rows]
+            tied &= position[1:] < count[rows]  # masked values, at the end, may be equal
             result[rows].scatter_(
-                1, columns, _with_ties(mapped[rows], tied, partial(of_rows, count[rows]))
+                1, columns, _with_ties(mapped[rows], tied, count[rows, 0], transform)
             )
     return result.view(unlabeled.shape)
 
@@ -165,17 +167,20 @@ def map_counted_cdf(
     untied = F.pad(untied, (excluded, 0), value=-torch.inf)
     slack = ROUNDING * torch.finfo(logits.dtype).eps * reach
 
-    def transform(below: Tensor, through: Tensor, _rows: Tensor) -> Tensor:
+    def transform(below: Tensor, through: Tensor, excluded: Tensor) -> Tensor:
         doubled = below + through if ranks == "mid" else 2 * through
         return table[doubled - 2 * excluded]
 
+    of_rows = torch.tensor(excluded).expand(len(logits))
     result = torch.empty_like(logits)
     for rows in _blocks(logits):
         values = logits[rows]
         columns = _order_of_bounded(values, reach)
         tied = _ties(values.gather(1, columns), slack)
         tied[:, :excluded] = False  # the difference of the first is infinite, or NaN
-        result[rows].scatter_(1, columns, _with_ties(untied.expand_as(values), tied, transform))
+        result[rows].scatter_(
+            1, columns, _with_ties(untied.expand_as(values), tied, of_rows[rows], transform)
+        )
     return result
 
 
@@ -255,26 +260,15 @@ def _table(
     return kept(("table", key, count, like.dtype, like.device), make)[0]
 
 
-def _map_sorted_rows(
-    ordered: Float[Tensor, "rows columns"],
-    columns: Int[Tensor, "rows columns"],
-    count: Int[Tensor, "rows 1"],
-    slack: Float[Tensor, "rows 1"] | None,
-    transform: Transform,
-) -> Float[Tensor, "rows columns"]:
-    """Map sorted values by their tie bounds and counts, without branches on the data."""
-    below, through = _tie_bounds(_ties(ordered, slack))
-    return ordered.scatter(1, columns, transform(below, through, count))
-
-
 def _with_ties(
     mapped: Float[Tensor, "rows columns"],
     tied: Bool[Tensor, "rows columns_minus_1"],
+    number: Int[Tensor, " rows"],
     transform: Transform,
 ) -> Float[Tensor, "rows columns"]:
     """Return the values of sorted rows, given the values without ties.
 
-    The last argument of ``transform`` is the row of each value.
+    The last argument of ``transform`` is the ``number`` of each value's row.
     """
     row, place = tied.nonzero(as_tuple=True)  # place and place + 1 tie
     if len(row) == 0:
@@ -288,7 +282,7 @@ def _with_ties(
     first = pair[starts]
     below = first % width
     through = below + run.bincount() + 1
-    of_runs = transform(below, through, first // width)
+    of_runs = transform(below, through, number[first // width])
     for places in (pair, pair + 1):
         mapped.view(-1)[places] = of_runs[run]
     return mapped
@@ -301,17 +295,3 @@ def _ties(
     if slack is None:
         return ordered[:, 1:] == ordered[:, :-1]
     return ordered.diff(dim=1) <= slack  # False for the infinity of masked values
-
-
-def _tie_bounds(
-    tied: Bool[Tensor, "rows columns_minus_1"],
-) -> tuple[Int[Tensor, "rows columns"], Int[Tensor, "rows columns"]]:
-    """Count, for each value of sorted rows, the values below it and the values up to its ties."""
-    columns = tied.shape[1] + 1
-    position = torch.arange(columns, device=tied.device)
-    edge = tied.new_ones(len(tied), 1)
-    starts = torch.cat([edge, ~tied], dim=1)
-    below = torch.where(starts, position, 0).cummax(dim=1).values
-    ends = torch.cat([~tied, edge], dim=1)
-    last = torch.where(ends, position, columns - 1).flip(1).cummin(dim=1).values.flip(1)
-    return below, last + 1

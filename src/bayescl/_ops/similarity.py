@@ -34,8 +34,8 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
         tensor([[0.6000, 0.8000],
                 [0.0000, 0.0000]])
     """
-    if is_traced() or embeddings.numel() == 0:
-        return _robust_unit_vectors(embeddings)
+    if embeddings.numel() == 0:
+        return embeddings
     length: Tensor | None = None
     if is_eager_cpu(embeddings):
         length = torch.linalg.vector_norm(embeddings.detach(), dim=-1, keepdim=True)
@@ -43,7 +43,7 @@ def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows
         is_ordinary = shortest.item() > _ORDINARY[0] and longest.item() < _ORDINARY[1]
         if not is_ordinary or length.dtype.itemsize < 4:  # not ordinary with NaN
             return _robust_unit_vectors(embeddings)
-    elif embeddings.dtype == torch.float64:
+    elif is_traced() or embeddings.dtype == torch.float64:
         return _robust_unit_vectors(embeddings)
     unit: Tensor = _UnitVectors.apply(embeddings, length)
     return unit

@@ -11,7 +11,7 @@ import torch
 
 from bayescl._checks import check_finite_number, check_non_negative
 from bayescl._engine import Engine
-from bayescl._ops.log_space import contrast, softplus
+from bayescl._ops.log_space import softplus
 from bayescl._ops.mixture import check_tau_plus, class_prior
 from bayescl._ops.objective import LogSumObjective, Objective, Slopes
 from bayescl._types import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
@@ -34,7 +34,7 @@ class Debiased(LogSumObjective):
         """Compute one loss per anchor from the logarithms of the sums of :attr:`powers`."""
         log_sum, log_count = _normalized_sums(log_sums)
         rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
-        return contrast(positive, rest)
+        return softplus(rest - positive)
 
     def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor | float, ...]) -> Slopes:
         """Return the loss and its derivatives in closed form."""
