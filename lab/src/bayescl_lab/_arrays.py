@@ -38,7 +38,7 @@ def unreadable(path: Path, error: Exception) -> UnreadableError:
     """Return a one-line error that names a damaged file, to raise instead of the original error."""
     reason = str(error).partition("\n")[0] or "it is damaged"
     if "allow_pickle" in reason or "objects in dtype" in reason:  # words of NumPy
-        reason = "it holds Python objects, which may run code when loaded"
+        reason = "it contains Python objects, which may run code when loaded"
     return UnreadableError(f"cannot read {path}: {reason[:200]}")
 
 

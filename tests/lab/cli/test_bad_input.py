@@ -39,7 +39,7 @@ def shelf(bayescl, pictures, tmp_path, monkeypatch) -> None:
 
 RUNS = [
     ("--data digitz", "no data set is called 'digitz'; known are digits"),
-    ("--data empty", "empty holds no images"),
+    ("--data empty", "empty contains no images"),
     ("--data cifar10", "get it by 'bayescl data fetch cifar10' (170 MB"),
     ("--batch_size 1", "batch_size must be at least 2, got 1"),
     ("--epochs many", "epochs must be a valid integer, got many"),
@@ -140,9 +140,9 @@ def test_runs_of_other_kinds_are_told_apart(refused, tmp_path):
     RunFolder.create(tmp_path / "comparison", "compare images", {"data": "digits"})
     RunFolder.create(tmp_path / "images", "train images", {"data": "digits"})
     lines = ("evaluate comparison", "train images --resume --out comparison")
-    refused((line, "comparison holds a run of 'compare images'") for line in lines)
-    message = "images holds a run of 'train images', not of 'train ranking'"
+    refused((line, "comparison contains a run of 'compare images'") for line in lines)
+    message = "images contains a run of 'train images', not of 'train ranking'"
     refused([("recommend images --user 1", message)])
     RunFolder.create(tmp_path / "ranking", "train ranking", {"data": "digits"})
-    message = "ranking holds a run of 'train ranking', not of 'train images'"
+    message = "ranking contains a run of 'train ranking', not of 'train images'"
     refused([("inspect ranking", message)])

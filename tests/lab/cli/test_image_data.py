@@ -130,7 +130,9 @@ def test_a_second_export_and_a_run_without_labels_say_nothing_misleading(bayescl
         assert "--labels" not in advice
     Path("exp").mkdir()
     Path("exp/file").touch()
-    assert bayescl("export plain --to exp").complaint.endswith("is not empty: name another folder")
+    assert bayescl("export plain --to exp").complaint.endswith(
+        "is not empty: choose another folder"
+    )
 
 
 def test_unlabeled_images_of_an_archive_are_in_no_figure(bayescl):

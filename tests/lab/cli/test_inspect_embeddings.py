@@ -106,8 +106,8 @@ def test_every_format_and_byte_order_gives_the_same_figures(bayescl):
 
 
 BAD = [
-    ("objects.npy", "cannot read objects.npy: it holds Python objects"),
-    ("objects.npz", "cannot read objects.npz: it holds Python objects"),
+    ("objects.npy", "cannot read objects.npy: it contains Python objects"),
+    ("objects.npz", "cannot read objects.npz: it contains Python objects"),
     ("names.npz", "it needs an array called embeddings, but has a, b"),
     ("good.npz --labels c", "it needs an array called c, but has embeddings, short, wide, halves"),
     ("words.npy", "words.npy: embeddings must contain real numbers"),

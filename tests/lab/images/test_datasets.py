@@ -102,7 +102,7 @@ def test_an_npz_file_that_cannot_train_is_refused(tmp_path, arrays, message):
 
 def test_an_npz_file_is_never_unpickled(tmp_path):  # of other damage see the hostile files
     np.savez(tmp_path / "a.npz", images=np.array([{}], dtype=object), labels=[0])
-    with pytest.raises(ValueError, match="it holds Python objects"):
+    with pytest.raises(ValueError, match="it contains Python objects"):
         load_images(str(tmp_path / "a.npz"))
 
 

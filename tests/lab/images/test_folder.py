@@ -138,7 +138,7 @@ def test_many_damaged_images_are_counted_and_too_many_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("counts", "message"),
     [
-        ({"ant": 0}, "holds no images"),
+        ({"ant": 0}, "contains no images"),
         ({"ant": 1, ".": 1}, r"both in class folders \(ant, ...\) and beside them \(000.png"),
         ({"train/ant": 1, "test/bee": 1}, "the training split has no images of bee"),
         ({"train/ant": 1, "test": 1}, "no item of the test split has a label"),

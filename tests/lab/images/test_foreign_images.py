@@ -264,7 +264,7 @@ def _refused() -> Iterator[tuple[Any, ...]]:
     yield "page.jpg", b"<!DOCTYPE html><html>not found</html>", "not an image"
     yield "pointer.png", b"version https://git-lfs.github.com/spec/v1\n", "not an image"
     for name in ("photo.heic", "drawing.svg", "raw.cr2", "nothing"):
-        yield name, jpeg, "holds no images, only "
+        yield name, jpeg, "contains no images, only "
 
 
 CASES = list(cases())

@@ -114,7 +114,7 @@ def test_whatever_files_hold_is_text(tmp_path):
     ("files", "message"),
     [
         (None, "there is no folder"),
-        ({}, "holds no run and no results"),
+        ({}, "contains no run and no results"),
         ({"result.json": "[1]"}, "result.json is damaged"),
         ({"result.json": '{"losses": {}}'}, "result.json is damaged"),
         ({"result.json": '{"results": [3]}'}, "result.json is damaged"),

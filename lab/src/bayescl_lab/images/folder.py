@@ -136,12 +136,12 @@ def find_images(folder: Path, *, flat: bool = False) -> tuple[list[ImageFile], l
         if loose and len(loose) < len(paths) and not flat:
             first = next(paths[path][0] for path in ordered if path.parent != part)
             raise ValueError(
-                f"{part} holds images both in class folders ({first}, ...) "
+                f"{part} contains images both in class folders ({first}, ...) "
                 f"and beside them ({loose[0]}, ...)"
             )
         if not paths:
             has = f", only {_by_suffix(others)}" if others else ""
-            raise ValueError(f"{part} holds no images{has}")
+            raise ValueError(f"{part} contains no images{has}")
         for path in ordered:
             name, first = path.relative_to(folder).as_posix(), [*paths[path][:-1], ""][0]
             files.append(ImageFile(path, _text(name), number == 1, _text(first)))

@@ -100,7 +100,7 @@ class ImageTable:
             shown = listed([repr(name) for name in missing]) or "nothing"
             raise ValueError(
                 f"{self.path}: column {self.columns['file']!r} matches no image of the folder: it "
-                f"has {shown}, and the folder {names[0]!r}: name another with --file-column"
+                f"has {shown}, and the folder {names[0]!r}: choose another one with --file-column"
             )
         kinds = (f"{kind}s from {name!r}" for kind, name in self.columns.items())
         remarks = [f"{self.path}: {', '.join(kinds)}"]

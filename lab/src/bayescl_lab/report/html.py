@@ -94,7 +94,7 @@ def section_of(folder: Path) -> Section:
         lead, settings = ["Not finished: no result yet."], RunFolder.find(folder).config()
         return Section(folder.resolve().name, lead, pictures=pictures, settings=settings)
     if not results:
-        what = "is damaged" if file != folder else "holds no run and no results"
+        what = "is damaged" if file != folder else "contains no run and no results"
         raise UnreadableError(f"{file} {what}")
     try:
         return _results_section(folder.resolve().name, results, pictures)

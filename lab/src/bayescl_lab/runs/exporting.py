@@ -99,7 +99,7 @@ def export_run(path: Path, to: Path, *, encoder: nn.Module | None = None) -> tup
     files. ``encoder`` is the run's custom network.
     """
     run = RunFolder(path, Kind.of(path))
-    check_vacant(to, "name another folder")
+    check_vacant(to, "choose another folder")
     with staged_folder(to) as folder:
         if run.kind is Kind.RANKING:
             written = _write_recommender(run, folder)

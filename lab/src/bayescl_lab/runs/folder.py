@@ -105,7 +105,7 @@ class RunFolder:
         """Open the folder of an existing run of a kind; raise ``ValueError`` if there is none."""
         actual = cls.find(path).kind
         if actual != kind:
-            raise ValueError(f"{path} holds a run of '{actual}', not of '{kind}'")
+            raise ValueError(f"{path} contains a run of '{actual}', not of '{kind}'")
         return cls(path, kind)
 
     def config(self) -> Config:
@@ -175,12 +175,12 @@ class Kind(str, Enum):
         """Return the kind of a run; raise ``ValueError`` if it has no model."""
         kind = RunFolder.find(path).kind
         if kind not in [*cls]:
-            raise ValueError(f"{path} holds a run of '{kind}', which has no model")
+            raise ValueError(f"{path} contains a run of '{kind}', which has no model")
         return cls(kind)
 
 
 def check_vacant(
-    path: Path, advice: str = "resume it with --resume or name another folder"
+    path: Path, advice: str = "resume it with --resume or choose another folder"
 ) -> None:
     """Raise ``ValueError`` if a path is a file, a non-empty folder, or not writable."""
     if path.is_dir():
