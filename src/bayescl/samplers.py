@@ -108,17 +108,13 @@ class DomainBatchSampler(Sampler[list[int]]):
                 f"batch_size must be small enough for one batch per process, got {batch_size} for "
                 f"{len(self.domains)} items on {num_processes} processes"
             )
-        self._warn_of_small_domains()
-
-    def _warn_of_small_domains(self) -> None:
-        """Warn if most items belong to small domains."""
         median = int(self._counts[self._domain_of].median())
         if median < min(self._size, _SMALL):
             warnings.warn(
                 f"half of the items are in domains of at most {median} items, with few candidates "
                 "under domains=: merge similar domains, or set the domain of these items to -1, "
                 "which matches every domain",
-                stacklevel=3,
+                stacklevel=2,
             )
 
     def __len__(self) -> int:

@@ -11,8 +11,7 @@ from torch import nn
 
 from bayescl import distributed
 from bayescl._types import Float, Tensor
-from bayescl.integrations._last_batch import LoneItems
-from bayescl.integrations._losses import new_loss
+from bayescl.integrations._losses import LoneItems, new_loss
 from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
 

@@ -14,8 +14,7 @@ from torch import nn
 from bayescl import distributed
 from bayescl._checks import check_choice
 from bayescl._types import Float, Int, Tensor
-from bayescl.integrations._last_batch import LoneItems
-from bayescl.integrations._losses import new_loss
+from bayescl.integrations._losses import LoneItems, new_loss
 from bayescl.integrations._texts import text_keys
 from bayescl.losses import ContrastiveLoss, InfoNCELoss
 

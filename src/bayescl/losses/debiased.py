@@ -32,7 +32,9 @@ class Debiased(LogSumObjective):
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
     ) -> PerAnchor:
         """Compute one loss per anchor from the logarithms of the sums of :attr:`powers`."""
-        log_sum, log_count = _normalized_sums(log_sums)
+        log_sum, *log_tilt, log_count = log_sums
+        if log_tilt:  # the weights have mean 1
+            log_sum = log_sum - (log_tilt[0] - log_count)
         rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
         return softplus(rest - positive)
 
@@ -48,12 +50,6 @@ class Debiased(LogSumObjective):
             return slopes
         (grad_sum,) = slopes.log_sums  # the sum is divided by the sum of the weights
         return slopes._replace(log_sums=(grad_sum, -grad_sum))
-
-
-def _normalized_sums(log_sums: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """Return the logs of the sum, with weights scaled to mean 1, and of the candidate count."""
-    log_sum, *log_tilt, log_count = log_sums
-    return log_sum - (log_tilt[0] - log_count) if log_tilt else log_sum, log_count
 
 
 @dataclass(frozen=True)
