@@ -359,9 +359,9 @@ class ContrastiveLoss(nn.Module):
                 )
             known = {"groups": groups, "domains": domains, "labels": labels, "teacher": teacher}
             described, repeated = with_metadata(items, "", known), {}
-            if described is not items:
-                for name, part in described.metadata.items():
-                    repeated[name] = torch.cat([part] * len(parts))
+            for name, part in known.items():
+                if part is not None:
+                    repeated[name] = torch.cat([getattr(described, name)] * len(parts))
             anchors = self._scaled(Rows(torch.cat(parts), **repeated))
             if valid is not None:
                 device = anchors.embeddings.device

@@ -82,7 +82,14 @@ def cached_backward(
         Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
         RepL4NLP 2021.
     """
-    encoders = _encoders(encoder, len(views))
+    encoders: list[Any] = [encoder] * len(views)
+    if isinstance(encoder, Sequence | nn.ModuleList):
+        encoders = list(encoder)
+    for one in encoders:
+        if not isinstance(one, nn.Module):
+            raise TypeError(
+                f"encoder must be a torch.nn.Module or a sequence of them, got {type(one).__name__}"
+            )
     if len(encoders) != len(views) or not views:
         raise ValueError(
             "views must have at least one entry, one per encoder, "
@@ -149,19 +156,6 @@ def cached_backward(
     return value.detach()
 
 
-def _encoders(encoder: nn.Module | Sequence[nn.Module], views: int) -> list[nn.Module]:
-    """Return the encoder of each view; raise ``TypeError`` if one is not a module."""
-    encoders: list[Any] = [encoder] * views
-    if isinstance(encoder, Sequence | nn.ModuleList):
-        encoders = list(encoder)
-    for one in encoders:
-        if not isinstance(one, nn.Module):
-            raise TypeError(
-                f"encoder must be a torch.nn.Module or a sequence of them, got {type(one).__name__}"
-            )
-    return encoders
-
-
 def _check_chunks(name: str, chunks: Any) -> None:
     """Check that ``chunks`` is a list of at least one chunk."""
     if isinstance(chunks, Tensor | Mapping):
@@ -176,7 +170,12 @@ def _encode(encoder: nn.Module, chunk: Any, name: str) -> Tensor:
     """Call an encoder on a copy of one chunk, and check that it does not overwrite the tensors."""
     held: list[tuple[str, Tensor, int]] = []
     chunk = _copied(chunk, name, held)
-    embedding = _call(encoder, chunk)
+    if isinstance(chunk, Mapping):
+        embedding = encoder(**chunk)
+    else:
+        embedding = encoder(*chunk) if isinstance(chunk, tuple | list) else encoder(chunk)
+    if not isinstance(embedding, Tensor):
+        raise TypeError(f"encoder must return a tensor, got {type(embedding).__name__}")
     for location, tensor, version in held:
         if tensor._version != version:
             raise RuntimeError(
@@ -209,19 +208,6 @@ def _copied(part: Any, name: str, held: list[tuple[str, Tensor, int]]) -> Any:
         for key, one in vars(part).items():
             object.__setattr__(same, key, _copied(one, f"{name}.{key}", held))
     return same
-
-
-def _call(encoder: nn.Module, chunk: Any) -> Tensor:
-    """Call an encoder on one chunk."""
-    if isinstance(chunk, Mapping):
-        embedding = encoder(**chunk)
-    elif isinstance(chunk, (tuple, list)):
-        embedding = encoder(*chunk)
-    else:
-        embedding = encoder(chunk)
-    if not isinstance(embedding, Tensor):
-        raise TypeError(f"encoder must return a tensor, got {type(embedding).__name__}")
-    return embedding
 
 
 @contextmanager
