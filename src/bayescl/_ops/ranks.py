@@ -103,7 +103,7 @@ def map_cdf(
         # long. The bound keeps a row that is much longer from tying all others. Rows that are not
         # finite have no ranks and do not change those of other rows.
         magnitude = counted.abs().amax(dim=1, keepdim=True).nan_to_num(0.0, posinf=0.0)
-        usual = torch.where(magnitude > 0, magnitude, torch.nan).nanmedian()
+        usual = magnitude.sort(dim=0).values[len(magnitude) // 2]
         slack = ties_up_to * torch.maximum(magnitude, torch.fmin(magnitude.amax(), 8 * usual))
     if valid is None:
         count = torch.full((1, 1), values.shape[1], device=values.device)
