@@ -13,7 +13,7 @@ from runs.launched import SECONDS, begin, wait_for
 
 SCRIPT = Path(__file__).with_name("in_background.py")
 IMAGES = "train images --data shapes.npz --batch-size 20 --width 4 --device cpu --epochs 100000"
-CHECKPOINT = "run/checkpoints/last.ckpt"
+RANKING = f"train ranking {OPTIONS} --epochs 1000000"
 ENDS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -21,28 +21,27 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSI
 
 @pytest.mark.parametrize("number", ENDS)
 @pytest.mark.parametrize(
-    ("options", "reached", "message"),
-    [
-        ("", CHECKPOINT, "continues from the last checkpoint"),
-        pytest.param(
-            "--devices 2",
-            CHECKPOINT,
-            "continues from the last checkpoint",
-            marks=pytest.mark.distributed,
-        ),
-    ],
+    "line", [IMAGES, RANKING, pytest.param(f"{IMAGES} --devices 2", marks=pytest.mark.distributed)]
 )
-def test_a_signal_ends_a_run_with_its_status_and_one_line(
-    shapes, tmp_path, number, options, reached, message
-):
-    assert_ends(f"{IMAGES} {options}", tmp_path, number, reached, message)
-
-
-@pytest.mark.parametrize("number", ENDS)
-def test_a_signal_ends_a_recommender_with_its_status_and_one_line(tmp_path, number):
+def test_a_signal_ends_a_run_with_its_status_and_one_line(shapes, tmp_path, number, line):
     write_groups(tmp_path)
-    line = f"train ranking {OPTIONS} --epochs 1000000"
-    assert_ends(line, tmp_path, number, CHECKPOINT, "continues from the last checkpoint")
+    status, word = ENDS[number]
+    log, words = tmp_path / "log", shlex.split(f"{line} --out run")
+    process = begin(SCRIPT, tmp_path, *words, log=log, OMP_NUM_THREADS=1)
+    wait_for(tmp_path / "run/checkpoints/last.ckpt", process)
+    # A terminal sends Ctrl-C to the whole group, a scheduler SIGTERM to the process it started.
+    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
+    process.join(SECONDS)
+    process.kill()
+    assert process.exitcode == status, log.read_text()
+    # Lines of progress come in between on a slow machine.
+    errors = [it for it in log.read_text().splitlines() if " of " not in it]
+    again = f"bayescl {' '.join(words[:2])} --out run --resume continues from the last checkpoint"
+    assert errors == [f"bayescl: {word}: {again}"]
+    metrics = tmp_path / "run/metrics.csv"
+    before = metrics.read_text() if metrics.exists() else ""
+    time.sleep(0.5)
+    assert (metrics.read_text() if metrics.exists() else "") == before
 
 
 AGAIN = "nothing was done yet: run the same command again"
@@ -84,24 +83,3 @@ def test_before_the_first_checkpoint_the_line_says_where_a_run_continues(
     status, word = ENDS[number]
     assert outcome.status == status
     assert outcome.err == f"bayescl: {word}: {message}\n"
-
-
-def assert_ends(line: str, folder: Path, number: int, reached: str, message: str) -> None:
-    """Start ``line --out run``, send a signal once a file is there, and check what is left."""
-    status, word = ENDS[number]
-    log, words = folder / "log", shlex.split(f"{line} --out run")
-    process = begin(SCRIPT, folder, *words, log=log, OMP_NUM_THREADS=1)
-    wait_for(folder / reached, process)
-    # A terminal sends Ctrl-C to the whole group, a scheduler SIGTERM to the process it started.
-    (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-    process.join(SECONDS)
-    process.kill()
-    assert process.exitcode == status, log.read_text()
-    # Lines of progress come in between on a slow machine.
-    errors = [it for it in log.read_text().splitlines() if " of " not in it]
-    command = " ".join(words[:2])
-    assert errors == [f"bayescl: {word}: bayescl {command} --out run --resume {message}"]
-    metrics = folder / "run/metrics.csv"
-    before = metrics.read_text() if metrics.exists() else ""
-    time.sleep(0.5)
-    assert (metrics.read_text() if metrics.exists() else "") == before

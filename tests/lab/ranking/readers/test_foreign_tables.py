@@ -1,6 +1,6 @@
 """Tables as other programs write them: every value is right, or the file is refused.
 
-A case is a file, options, and what must come out: the rows, or the words of a refusal.
+A case is a name, a file, options, and what must come out: the rows, or the words of a refusal.
 """
 
 import bz2
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 import pytest
@@ -28,17 +28,6 @@ DAYS = [moment.replace(hour=0, minute=0, second=0) for moment in TIMES]
 EPOCHS = [int(moment.replace(tzinfo=timezone.utc).timestamp()) for moment in TIMES]
 TITLES = ["Heroes", "Up, up", 'The "X" files', "a;b", "Ça ira", "", "x|y", "Été"]
 HEADER = ["user", "item", "rating", "timestamp"]
-
-Outcome = list[tuple[Any, ...]] | str
-
-
-class Case(NamedTuple):
-    """A file of another program, options to read it, and the outcome."""
-
-    name: str  # the file's name after the last slash
-    content: bytes
-    options: dict[str, Any]
-    outcome: Outcome
 
 
 def rows(
@@ -62,6 +51,11 @@ def text(
     return output.getvalue()
 
 
+def dated(form: str) -> str:
+    """Separated text whose times have a form."""
+    return text(rows(times=[f"{it:{form}}" for it in TIMES]))
+
+
 def parquet(**columns: Any) -> bytes:
     """A Parquet file."""
     given = {"user": USERS, "item": ITEMS, "rating": RATINGS, "timestamp": EPOCHS, **columns}
@@ -79,16 +73,6 @@ TITLED = ["user", "title", "item", "rating", "timestamp"]
 PLAIN = text(rows())
 IDS = [f"u{user}" for user in USERS]
 EXPECTED = rows()
-
-
-def cases() -> Iterator[Case]:
-    """Yield all cases."""
-    for name, content, *more in [*_text(), *_quotes(), *_ids(), *_times(), *_ratings(), *_types()]:
-        options: dict[str, Any] = next((it for it in more if isinstance(it, dict)), {})
-        outcome = next((it for it in more if not isinstance(it, dict)), EXPECTED)
-        content = content.encode() if isinstance(content, str) else content
-        suffix = ".parquet" if content.startswith(b"PAR1") else ".csv"
-        yield Case(name if "." in name else name + suffix, content, options, outcome)
 
 
 def _text() -> Iterator[tuple[Any, ...]]:
@@ -150,10 +134,8 @@ def _quotes() -> Iterator[tuple[Any, ...]]:
     yield "minimal quotes", quoted
     yield "all quoted", text(with_titles(), TITLED, quoting=csv.QUOTE_ALL)
     yield "text quoted", text(with_titles(), TITLED, quoting=csv.QUOTE_NONNUMERIC)
-    yield (
-        "tabs, text quoted (R)",
-        text(with_titles(), TITLED, delimiter="\t", quoting=csv.QUOTE_NONNUMERIC),
-    )
+    of_r: Any = {"delimiter": "\t", "quoting": csv.QUOTE_NONNUMERIC}
+    yield "tabs, text quoted (R)", text(with_titles(), TITLED, **of_r)
     escaped: Any = {"doublequote": False, "escapechar": "\\", "quoting": csv.QUOTE_ALL}
     yield "backslashes (Spark)", text(with_titles(), TITLED, **escaped), "line 4: broken quotes"
     line_break = text(with_titles("Great\n\nloved it"), TITLED)
@@ -163,10 +145,8 @@ def _quotes() -> Iterator[tuple[Any, ...]]:
     last = ["user", "item", "rating", "timestamp", "title"]
     reviews = [(*row, "Great\nbut, well, old") for row in rows()]
     yield "line breaks at the end", text(reviews, last)
-    yield (
-        "line breaks that look like rows",
-        text([(u, "a,b\n1,2,3,4,5", *rest) for u, _, *rest in with_titles()], TITLED),
-    )
+    like_rows = [(u, "a,b\n1,2,3,4,5", *rest) for u, _, *rest in with_titles()]
+    yield "line breaks that look like rows", text(like_rows, TITLED)
     inches = [(u, '12" vinyl', *rest) for u, _, *rest in with_titles()]
     lines = ["\t".join(map(str, row)) for row in [TITLED, *inches]]
     yield "inches, tabs", "\n".join(lines)
@@ -226,11 +206,8 @@ def _ids() -> Iterator[tuple[Any, ...]]:
     nan = parquet(user=[*map(float, USERS[:7]), float("nan")])
     yield "not a number", nan, "row 8: user must be a whole number or text, got nan"
     for word in ("NULL", "\\N", "None", "nan", "NaN", "NA", "#N/A", "<NA>", "", "-1", "?"):
-        yield (
-            f"missing {word or 'nothing'}".replace("/", ""),
-            text(rows([*IDS[:7], word])),
-            "line 9: ",
-        )
+        name = word.replace("/", "") or "nothing"
+        yield f"missing {name}", text(rows([*IDS[:7], word])), "line 9: "
     yield "missing -1", parquet(user=[*USERS[:7], -1]), "row 8: "
     yield "a class of none", text(rows([*IDS[:7], "none"])), rows([*IDS[:7], "none"])
     yield "a long id", text(rows([*IDS[:7], "x" * 20_000])), "has 20,000 characters"
@@ -248,39 +225,27 @@ def _times() -> Iterator[tuple[Any, ...]]:
         **dict.fromkeys(("%d.%m.%Y", "%m/%d/%Y", "%d-%m-%Y %H:%M"), "must be a number, a date"),
     }
     for number, (form, outcome) in enumerate(forms.items()):
-        yield f"dates {number}", text(rows(times=[f"{it:{form}}" for it in TIMES])), outcome
-    american = [f"{it:%m/%d/%Y %I:%M:%S %p}" for it in TIMES]
-    pattern = {"date_format": "%m/%d/%Y %I:%M:%S %p"}
-    yield "a pattern", text(rows(times=american)), pattern, moments
+        yield f"dates {number}", dated(form), outcome
+    american = "%m/%d/%Y %I:%M:%S %p"
+    yield "a pattern", dated(american), {"date_format": american}, moments
     short = [f"{it.day}/{it.month}/{it.year}" for it in TIMES]
     yield "dates without zeros", text(rows(times=short)), {"date_format": "%d/%m/%Y"}, days
     offset = [f"{it + timedelta(hours=2):%Y-%m-%dT%H:%M:%S}+02:00" for it in TIMES]
     yield "an offset", text(rows(times=offset)), moments
-    digits = [f"{it:%d%m%Y}" for it in TIMES]
-    numbers = list(map(int, digits))
-    yield "ddmmyyyy", text(rows(times=digits)), "look like dates"
-    yield "ddmmyyyy, said", text(rows(times=digits)), {"date_format": "%d%m%Y"}, days
+    numbers = [int(f"{it:%d%m%Y}") for it in TIMES]
+    yield "ddmmyyyy", dated("%d%m%Y"), "look like dates"
+    yield "ddmmyyyy, said", dated("%d%m%Y"), {"date_format": "%d%m%Y"}, days
     yield "ddmmyyyy, parquet", parquet(timestamp=numbers), {"date_format": "%d%m%Y"}, days
     yield "ddmmyyyy, unsaid parquet", parquet(timestamp=numbers), "look like dates"
     american = [int(f"{it:%m%d%Y}") for it in TIMES]
     yield "mmddyyyy", text(rows(times=american)), "look like dates"
     iso = [int(f"{it:%Y%m%d}") for it in TIMES]
     yield "yyyymmdd", text(rows(times=iso)), rows(times=iso)
-    yield (
-        "month names",
-        text(rows(times=[f"{it:%d %b %Y}" for it in TIMES])),
-        "must be a number, a date",
-    )
-    said = {"date_format": "%d %b %Y"}
-    yield "month names, said", text(rows(times=[f"{it:%d %b %Y}" for it in TIMES])), said, days
-    years = [f"{it:%d.%m.%y}" for it in TIMES]
-    yield "years of two digits", text(rows(times=years)), "must be a number, a date"
-    yield (
-        "years of two digits, said wrongly",
-        text(rows(times=years)),
-        {"date_format": "%d.%m.%Y"},
-        "must be a number, a date",
-    )
+    yield "month names", dated("%d %b %Y"), "must be a number, a date"
+    yield "month names, said", dated("%d %b %Y"), {"date_format": "%d %b %Y"}, days
+    wrongly = {"date_format": "%d.%m.%Y"}
+    yield "years of two digits", dated("%d.%m.%y"), "must be a number, a date"
+    yield "years of two digits, said", dated("%d.%m.%y"), wrongly, "must be a number, a date"
     arabic = "\u0663\u0661.\u0660\u0665.2024"
     yield "arabic digits in dates", text(rows(times=[arabic] * 8)), "must be a number, a date"
     milli = [1000 * it for it in EPOCHS]
@@ -293,11 +258,8 @@ def _times() -> Iterator[tuple[Any, ...]]:
     large = [2**60 + it for it in EPOCHS]
     yield "whole numbers of any size", parquet(timestamp=large), rows(times=large)
     for unit in ("ms", "us", "ns"):
-        yield (
-            f"datetime[{unit}]",
-            parquet(timestamp=pl.Series(TIMES).cast(pl.Datetime(unit))),
-            moments,
-        )
+        column = pl.Series(TIMES).cast(pl.Datetime(unit))
+        yield f"datetime[{unit}]", parquet(timestamp=column), moments
     zoned = pl.Series(TIMES).dt.replace_time_zone("UTC").dt.convert_time_zone("Asia/Tokyo")
     yield "datetime with a zone", parquet(timestamp=zoned), moments
     yield "date", parquet(timestamp=pl.Series(TIMES).cast(pl.Date)), days
@@ -322,17 +284,12 @@ def _ratings() -> Iterator[tuple[Any, ...]]:
     yield "infinity", text(rows(ratings=["inf"] * 8)), "must be a finite number"
     yield "exponents", text(rows(ratings=[f"{it:e}" for it in RATINGS]))
     tenths = [it + 0.1 for it in RATINGS]
-    yield (
-        "Float32 ratings",
-        parquet(rating=pl.Series(tenths, dtype=pl.Float32)),
-        rows(ratings=[round(it, 6) for it in tenths]),
-    )
+    single = parquet(rating=pl.Series(tenths, dtype=pl.Float32))
+    yield "Float32 ratings", single, rows(ratings=[round(it, 6) for it in tenths])
     yield "decimal ratings", parquet(rating=pl.Series(RATINGS).cast(pl.Decimal(5, 2)))
     yield "text ratings", parquet(rating=list(map(str, RATINGS)))
-    yield (
-        "categories of ratings",
-        parquet(rating=pl.Series(list(map(str, RATINGS)), dtype=pl.Categorical)),
-    )
+    labels = pl.Series(list(map(str, RATINGS)), dtype=pl.Categorical)
+    yield "categories of ratings", parquet(rating=labels)
     yield "boolean ratings", parquet(rating=[True] * 8), "type Boolean"
     yield "missing ratings", parquet(rating=[*RATINGS[:7], None]), "row 8: there is no rating"
 
@@ -346,21 +303,27 @@ def _types() -> Iterator[tuple[Any, ...]]:
     yield "wide with blank lines", text([(*row, *range(3000)) for row in rows()], names) + "\n\n"
 
 
-CASES = list(cases())
+CASES = [*_text(), *_quotes(), *_ids(), *_times(), *_ratings(), *_types()]
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_a_foreign_table_is_read_rightly_or_refused(write, case):
-    path = write(case.name, case.content)
-    options = RankingData(split="time", sum_ratings=True, **case.options)
-    if isinstance(case.outcome, str):
-        with pytest.raises(ValueError, match=re.escape(case.outcome)) as refusal:
+@pytest.mark.parametrize(
+    ("name", "content", "more"),
+    [(*case[:2], case[2:]) for case in CASES],
+    ids=[it[0] for it in CASES],
+)
+def test_a_foreign_table_is_read_rightly_or_refused(write, name, content, more):
+    content = content.encode() if isinstance(content, str) else content
+    suffix = ".parquet" if content.startswith(b"PAR1") else ".csv"
+    path = write(name if "." in name else name + suffix, content)
+    said = next((it for it in more if isinstance(it, dict)), {})
+    expected = next((it for it in more if not isinstance(it, dict)), EXPECTED)
+    options = RankingData(split="time", sum_ratings=True, **said)
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=re.escape(expected)) as refusal:
             read_interactions_of(path, options)
         assert "\n" not in str(refusal.value)
         return
     frame, left_out = read_interactions_of(path, options)
     ids = [common_ids([frame[kind]])[0] for kind in ("user", "item")]
     assert left_out == 0
-    assert (
-        frame.with_columns(ids).select("user", "item", "rating", "timestamp").rows() == case.outcome
-    )
+    assert frame.with_columns(ids).select("user", "item", "rating", "timestamp").rows() == expected
