@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bayescl_lab.runs.images.image_settings import ImageSettings
+    from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,6 +57,26 @@ def settings(shapes, few_draws) -> ImageSettings:
         epochs=4,
         batch_size=20,
         width=4,
+        device="cpu",
+    )
+
+
+@pytest.fixture
+def ranking_settings(tmp_path) -> RankingSettings:
+    """A small recommender of items in three groups."""
+    from ranking_data import write_groups
+
+    from bayescl_lab.ranking.data import RankingData
+    from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
+
+    file = str(write_groups(tmp_path))
+    return RankingSettings(
+        data=RankingData(file, user_column="customer", item_column="product"),
+        dim=8,
+        candidates=8,
+        batch_size=6,
+        lr=0.03,
+        epochs=3,
         device="cpu",
     )
 

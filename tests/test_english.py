@@ -27,11 +27,8 @@ STYLE_LEFT_COLUMN = (
     "are not looked at",
     "have no names",
     "by what float32 rounds",
-    "somebody may have meant",
     "how far a run",
     "in its midst",
-    "is no choice",
-    "which nobody has",
     "competing losses under one interface",
     "weighs hard negatives up",
     "is lost among their members",
@@ -40,7 +37,6 @@ STYLE_LEFT_COLUMN = (
     "give me those",
     "from the floors below",
     r"its refusal\b",
-    "that is told which",
 )
 """Sentences that the style quotes as examples to avoid."""
 

@@ -82,10 +82,6 @@ def inspect(path: Path) -> None:
     diagnose_embeddings(*(rows[:4] for rows in read_embeddings(path)[:2] if rows is not None))
 
 
-def train_on(path: Path) -> None:
-    load_images(str(path))
-
-
 def images_npz(path: Path) -> None:
     dice = np.random.default_rng(0)
     images = dice.integers(0, 256, size=(20, 8, 8), dtype=np.uint8)
@@ -133,7 +129,7 @@ FORMATS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     "a.npy": (lambda path: np.save(path, rows()["embeddings"]), inspect),
     "a.npz": (lambda path: np.savez_compressed(path, **rows()), inspect),
     "a.parquet": (lambda path: pl.DataFrame(rows()).write_parquet(path), inspect),
-    "images.npz": (images_npz, train_on),
+    "images.npz": (images_npz, lambda path: load_images(str(path))),
     **{f"a.{kind}": (picture, folder_of) for kind in ("png", "jpg", "gif", "webp", "tif", "bmp")},
     "a.csv": (lambda path: path.write_text(TABLE), rank),
     "a.csv.gz": (lambda path: path.write_bytes(gzip.compress(TABLE.encode())), rank),
@@ -193,4 +189,4 @@ def test_an_archive_that_promises_too_much_is_refused_unread(tmp_path, little_me
     images_npz(tmp_path / "b.npz")
     monkeypatch.setattr("bayescl_lab._arrays.usable_memory", lambda: 1000)
     with pytest.raises(ValueError, match=r"images needs .* GB, more than there is memory"):
-        train_on(tmp_path / "b.npz")
+        load_images(str(tmp_path / "b.npz"))

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 from compare.results import cell
 from quotes import refreshed
-from ranking_data import write_groups
 
 from bayescl_lab.compare.plan import run_plans
 from bayescl_lab.compare.tuning import settings_of
-from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.report.results import read_results
 from bayescl_lab.runs.folder import read_json
@@ -63,10 +61,10 @@ def test_every_plan_tries_as_many_settings_for_each_loss_and_never_looks_at_test
 
 
 @pytest.fixture
-def small(tmp_path) -> CellPlan:
+def small(ranking_settings) -> CellPlan:
     """One setting for each loss, on a small table."""
-    data = RankingData(str(write_groups(tmp_path)), user_column="customer", item_column="product")
-    plan = cell_plan(RankingRequest(losses=("info_nce",), seeds=1, size="smoke"), data, "mf")
+    request = RankingRequest(losses=("info_nce",), seeds=1, size="smoke")
+    plan = cell_plan(request, ranking_settings.data, "mf")
     settings = plan.methods["info_nce"]
     assert settings.epochs == 2
     return replace(plan, methods={"info_nce": replace(settings, dim=8, batch_size=6)})

@@ -99,16 +99,6 @@ def test_the_papers_values_stand_beside_ours_at_its_size_and_nowhere_else(name):
     assert ("In parentheses" in fewer.markdown(made_up(fewer))) is False
 
 
-@pytest.fixture
-def tiny(settings) -> EncoderPlan:
-    """Two losses on ninety images."""
-    methods = {
-        loss: replace(settings, loss=LossSettings(loss), epochs=1)
-        for loss in ("info_nce", "bayesian")
-    }
-    return EncoderPlan(methods, range(2), name="tiny", measures=("linear",))
-
-
 @pytest.mark.parametrize("size", ["smoke", "paper"])
 def test_the_page_says_how_many_runs_all_tables_take(size):
     plans = TableRequest(size, device="cpu").plans([*TABLES.values()])
@@ -128,16 +118,14 @@ def test_a_part_of_all_tables_leaves_out_those_that_have_none_of_it():
         replace(PAPER, datasets="digits").plans([*TABLES.values()])
 
 
-def test_tables_share_runs(tiny, tmp_path):
+def test_tables_share_runs(settings, tmp_path):
+    few = replace(settings, epochs=1)
+    methods = {loss: replace(few, loss=LossSettings(loss)) for loss in ("info_nce", "bayesian")}
+    tiny = EncoderPlan(methods, range(2), name="tiny", measures=("linear",))
     other = replace(tiny, name="other", methods=dict(reversed(tiny.methods.items())))
     seen = []
-    one, two = run_plans(
-        "tables",
-        {},
-        [tiny, other],
-        tmp_path / "both",
-        progress=lambda run, epoch, done: seen.append(done),
-    )
+    told = {"progress": lambda run, epoch, done: seen.append(done)}
+    one, two = run_plans("tables", {}, [tiny, other], tmp_path / "both", **told)
     assert max(seen) == 4
     assert len(list((tmp_path / "both/runs").iterdir())) == 4
     assert list(two.rows) == list(one.rows)[::-1]

@@ -35,12 +35,15 @@ def shelf(bayescl, pictures, tmp_path, monkeypatch) -> None:
     pictures("scopes", ("scope1", "scope2"), 4)
     Path("good.csv").write_text("file,label,site\n00.png,a,1")
     Path("twice.csv").write_text("file,label\nscope1/00.png,a\nscope1/00.png,b")
+    Path("names.csv").write_text("name;x\n1;2")
+    Path("wide.csv").write_text("file,x\na,1,2")
+    Path("other.csv").write_text("file,label\nx.png,a")
 
 
 RUNS = [
     ("--data digitz", "no data set is called 'digitz'; known are digits"),
     ("--data empty", "empty contains no images"),
-    ("--data cifar10", "get it by 'bayescl data fetch cifar10' (170 MB"),
+    ("--data cifar10", "get it by 'bayescl data fetch cifar10' (170 MB; no license"),
     ("--batch_size 1", "batch_size must be at least 2, got 1"),
     ("--epochs many", "epochs must be a valid integer, got many"),
     ("--temperature -1", "temperature must be positive, got -1"),
@@ -77,6 +80,9 @@ COMMANDS = [
     (f"{ON_SCOPES} --table missing.csv", "missing.csv"),
     (f"{ON_SCOPES} --table twice.csv", "scope1/00.png has rows with different labels or domains"),
     (f"{ON_SCOPES} --table good.csv --label-column kind", "has no column 'kind'; it has file"),
+    (f"{ON_SCOPES} --table names.csv", "no column that looks like files; it has name, x: name the"),
+    (f"{ON_SCOPES} --table wide.csv", "line 2: there are more values than in the first line"),
+    (f"{ON_SCOPES} --table other.csv", "column 'file' matches no image of the folder: it has 'x"),
     (f"{ON_SCOPES} --label-column kind", "label_column is for a table: name it with --table"),
     (f"{ON_SCOPES} --folders places", "folders must be 'classes' or 'domains', got places"),
     (f"{ON_SCOPES} --evaluate-on validation --labels-per-class 5", "class scope1 has 4"),

@@ -9,13 +9,6 @@ import yaml
 LINE = "compare images --seeds 1 --workers 1 --device cpu --batch_size 16 --width 4 --epochs 1"
 
 
-@pytest.fixture
-def photographs(pictures) -> None:
-    """Sixty colored images of two classes with a test split."""
-    pictures("photographs/train", ("dark", "light"))
-    pictures("photographs/test", ("dark", "light"), count=10)
-
-
 def test_compare_writes_figures_and_picture_(bayescl, bars, printed_config):
     line = f"compare images {bars} --losses info_nce,hard,oracle --seeds 2 --workers 1"
     outcome = bayescl(f"{line} --tau_plus 0.25 --out comparison")
@@ -73,7 +66,9 @@ def test_the_name_of_the_data_changes_no_default(command, printed_config):
     assert configs[0] == configs[1] == configs[2]
 
 
-def test_a_folder_of_images_is_tuned_and_compared_on_its_test_part(bayescl, photographs):
+def test_a_folder_of_images_is_tuned_and_compared_on_its_test_part(bayescl, pictures):
+    pictures("photographs/train", ("dark", "light"))
+    pictures("photographs/test", ("dark", "light"), count=10)
     options = "--losses info_nce,bayesian --stride 2 --augmentation simclr --max_train_images 30"
     outcome = bayescl(f"{LINE} --data photographs {options} --tune 2 --out comparison")
     assert "2 losses on photographs" in outcome.out
@@ -94,15 +89,7 @@ RANKING = f"compare ranking {DATA} --losses info_nce,bayesian,bpr --seeds 2 --wo
 
 def test_losses_are_compared_reported_resumed_and_repeated(bayescl, bought):
     outcome = bayescl(f"{RANKING} --alpha 0.8 --split per-user --out first")
-    for words in (
-        "InfoNCE",
-        "Bayesian",
-        "BPR",
-        "popularity",
-        "EASE",
-        "NDCG@20",
-        "above InfoNCE, NDCG@20",
-    ):
+    for words in ("Bayesian", "BPR", "popularity", "EASE", "above InfoNCE, NDCG@20"):
         assert words in outcome.out
     assert "\nNext: " in outcome.out
     files = {path.name for path in Path("first").iterdir()}

@@ -58,7 +58,7 @@ def test_fetch_downloads_once_and_verify_finds_it_whole(bayescl, small_movielens
     assert bayescl("data fetch ml-100k").status == 0
     assert small_movielens.requests == 1
     outcome = bayescl("data verify ml-100k")
-    assert "4 users, 5 items, 20 interactions" in outcome.out
+    assert "is the published ml-100k: 4 users, 5 items, 20 interactions" in outcome.out
     assert "data.zip" in outcome.out
 
 

@@ -119,22 +119,6 @@ def test_a_finished_run_refuses_other_images_and_follows_its_own(bayescl, run):
     assert "images changed since training: 1 fewer" in complaint
 
 
-def test_a_second_export_and_a_run_without_labels_say_nothing_misleading(bayescl, flat):
-    assert bayescl(f"train images --data flat {QUICK} --out plain").status == 0
-    assert bayescl("report plain").status == 0
-    page = Path("plain/report.html").read_text()
-    assert "scored on" not in page
-    assert bayescl("embed plain --of train --out plain.parquet").status == 0
-    assert bayescl("inspect plain.parquet").status == 0
-    for advice in (bayescl("inspect plain").out, Path("plain/inspection.html").read_text()):
-        assert "--labels" not in advice
-    Path("exp").mkdir()
-    Path("exp/file").touch()
-    assert bayescl("export plain --to exp").complaint.endswith(
-        "is not empty: choose another folder"
-    )
-
-
 def test_unlabeled_images_of_an_archive_are_in_no_figure(bayescl):
     labels = np.where(np.arange(72) < 24, np.arange(72) % 3, -1)
     np.savez("some.npz", images=images().transpose(0, 3, 1, 2), labels=labels)

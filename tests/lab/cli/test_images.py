@@ -53,6 +53,15 @@ def test_a_folder_without_classes_trains_and_is_never_judged(bayescl, pictures):
     assert Result.read_file(Path("run/result.json")).measures == []
     refused = bayescl("evaluate run")
     assert refused.complaint == "photos: the images have no labels to evaluate with"
+    assert bayescl("report run").status == 0
+    assert "scored on" not in Path("run/report.html").read_text()
+    assert bayescl("embed run --of train --out e.parquet").status == 0
+    assert bayescl("inspect e.parquet").status == 0
+    for advice in (bayescl("inspect run").out, Path("run/inspection.html").read_text()):
+        assert "--labels" not in advice
+    assert bayescl("export run --to photos").complaint.endswith(
+        "is not empty: choose another folder"
+    )
 
 
 def test_few_large_photographs_are_trained_with_a_smaller_batch_and_a_hint(bayescl, tmp_path):

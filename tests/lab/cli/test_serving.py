@@ -18,24 +18,10 @@ import bayescl_lab as library
 from bayescl_lab.runs.result import Result
 
 
-def append_rows(file: str, count: int) -> None:
-    """Further purchases of users and items that are there."""
-    with Path(file).open("a") as opened:
-        opened.writelines(
-            f"u-{number % 48},film {(7 * number) % 24},5\n" for number in range(count)
-        )
-
-
-def owned(file: str = "bought.csv") -> dict[str, set[str]]:
-    """The items of every user in a table."""
-    frame = pl.read_csv(file)
-    pairs = frame.group_by("customer").agg("product").rows()
-    return {user: set(items) for user, items in pairs}
-
-
 def test_a_run_is_judged_on_its_own_record_or_on_other_data(bayescl, recommender):
     scores = Result.read_file(Path("run/result.json")).row.scores
-    append_rows("bought.csv", 30)
+    with Path("bought.csv").open("a") as opened:
+        opened.writelines(f"u-{number},film {7 * number % 24},5\n" for number in range(30))
     assert bayescl("evaluate run").status == 0
     assert Result.read_file(Path("run/evaluation.json")).row.scores == scores
     # Pairs that the run was trained on never count.
@@ -46,9 +32,9 @@ def test_a_run_is_judged_on_its_own_record_or_on_other_data(bayescl, recommender
 
 def test_lists_leave_out_what_a_user_has_in_any_part_and_what_is_excluded(bayescl, recommender):
     assert bayescl("recommend run --all -k 24 --out lists.csv").status == 0
-    has = owned()
+    has = dict(pl.read_csv("bought.csv").group_by("customer").agg("product").rows())
     for user, items in pl.read_csv("lists.csv").group_by("user").agg("item").rows():
-        assert not has[user] & set(items), user
+        assert not set(has[user]) & set(items), user
         assert len(has[user]) + len(items) == 24
     assert bayescl("recommend run --all -k 24 --allow-known --out all.csv").status == 0
     assert len(pl.read_csv("all.csv")) == 48 * 24

@@ -4,19 +4,17 @@ from dataclasses import replace
 
 import pytest
 from compare.results import cell, images
-from ranking_data import write_groups
 from runs.same_run import PowerCut
 
 from bayescl_lab.compare.comparison import values_of_methods
 from bayescl_lab.compare.encoders import compare_encoders
 from bayescl_lab.compare.plan import Plan, run_plans
 from bayescl_lab.compare.ranking import compare_ranking
-from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.report.figures import results_figure
 from bayescl_lab.runs.losses import RankingLossSettings, methods_with_teacher, view_methods
 from bayescl_lab.runs.ranking.baselines import fit_baseline
 from bayescl_lab.runs.ranking.ranking_run import train_ranking
-from bayescl_lab.runs.ranking.ranking_settings import BaselineSettings, RankingSettings
+from bayescl_lab.runs.ranking.ranking_settings import BaselineSettings
 from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.run import write_results
 
@@ -105,15 +103,8 @@ def test_a_teacher_is_for_the_losses_that_are_named_with_one_or_else_for_all():
         methods_with_teacher(["bpr+teacher"], None)
 
 
-@pytest.fixture
-def shared(tmp_path) -> RankingSettings:
-    data = RankingData(str(write_groups(tmp_path)))
-    return RankingSettings(
-        data=data, dim=8, candidates=8, batch_size=6, lr=0.03, epochs=2, device="cpu", seed=3
-    )
-
-
-def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_path):
+def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(ranking_settings, tmp_path):
+    shared = replace(ranking_settings, epochs=2, seed=3)
     methods = {name: {"temperature": 0.3} for name in ("info_nce", "bayesian")}
     result = compare(compare_ranking(methods, shared, seeds=2), tmp_path / "comparison")
     alone = train_ranking(
@@ -129,12 +120,14 @@ def test_a_comparison_has_the_figures_of_its_runs_and_of_baselines(shared, tmp_p
         assert result.baselines[name].scores["ndcg@20"].mean == run.row.scores["ndcg@20"].mean
 
 
-def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(shared, tmp_path, monkeypatch):
+def test_ease_is_left_out_where_nobody_asked_for_a_large_matrix(
+    ranking_settings, tmp_path, monkeypatch
+):
     monkeypatch.setattr("bayescl_lab.ranking.ease.MOST_ITEMS", 20)
-    found = train_ranking(shared, tmp_path / "run", baselines=True)
+    found = train_ranking(replace(ranking_settings, epochs=1), tmp_path / "run", baselines=True)
     assert found.baselines.keys() == {"popularity"}
     reason = "EASE is left out: it takes at most 20 items, got 24"
     assert [*found.remarks] == [reason]
-    plan = compare_ranking({"bpr": {}}, shared, seeds=1).prepared(tmp_path)
+    plan = compare_ranking({"bpr": {}}, ranking_settings, seeds=1).prepared(tmp_path)
     assert plan.baselines.methods.keys() == {"popularity"}
     assert plan.remarks == (reason,)

@@ -6,16 +6,13 @@ from pathlib import Path
 import pytest
 import yaml
 from compare.test_comparison import compare
-from ranking_data import write_groups
 
 from bayescl_lab.compare.encoders import compare_encoders
 from bayescl_lab.compare.plan import Plan
 from bayescl_lab.compare.ranking import compare_ranking
 from bayescl_lab.compare.tuning import other_values, temperatures
-from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.report.results import comparison_verdict
 from bayescl_lab.runs.losses import LossSettings, RankingLossSettings
-from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 from bayescl_lab.runs.result import Result
 
 ROOT = Path(__file__).parents[3]
@@ -40,15 +37,14 @@ def test_tuned_settings_are_those_that_were_measured(name):
 
 
 @pytest.fixture(params=["images", "ranking"])
-def comparison(request, settings, tmp_path) -> Plan:
+def comparison(request, settings, ranking_settings) -> Plan:
     """A comparison of two losses, with four settings for each."""
     if request.param == "images":
         methods = {name: {} for name in ["info_nce", "bayesian", "info_nce+teacher"]}
         few = replace(settings, epochs=1, batch_size=40)
         return compare_encoders(methods, few, seeds=1, tune=4)
-    data = RankingData(str(write_groups(tmp_path)))
-    shared = RankingSettings(data=data, dim=4, candidates=8, batch_size=6, epochs=1, device="cpu")
-    return compare_ranking({"info_nce": {}, "bayesian": {}}, shared, seeds=1, tune=4)
+    few = replace(ranking_settings, epochs=1)
+    return compare_ranking({"info_nce": {}, "bayesian": {}}, few, seeds=1, tune=4)
 
 
 def test_every_loss_gets_the_best_of_as_many_settings_on_the_validation_part(comparison, tmp_path):

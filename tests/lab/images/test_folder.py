@@ -173,11 +173,6 @@ def test_gray_images_have_one_channel_unless_another_has_colors(tmp_path):
         assert torch.equal(mixed.items[row], train.items[0].expand(3, 8, 8))
 
 
-def save_deep(path: Path, values: np.ndarray) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(values.astype(np.uint16)).save(path)
-
-
 @pytest.mark.parametrize(
     ("values", "black", "white"),
     [(None, 100, 4000), ((0, 4095), 0, 4095), ((1000, 2000), 1000, 2000)],
@@ -187,8 +182,8 @@ def test_gray_values_of_16_bits_are_scaled_by_the_range_of_all_images(
 ):
     first, second = RNG.integers(100, 4001, (2, 30, 30))
     first[0, 0], second[0, 0] = 100, 4000  # the range of one image is not that of all
-    save_deep(tmp_path / "a.tif", first)
-    save_deep(tmp_path / "b.png", second)
+    save(first.astype(np.uint16), tmp_path / "a.tif")
+    save(second.astype(np.uint16), tmp_path / "b.png")
     train, _, remarks = load_folder(tmp_path, values=values)
     expected = (np.stack([first, second]) - black) / (white - black) * 255
     expected = expected.clip(0, 255).round().astype(np.uint8)

@@ -1,13 +1,14 @@
 """Images as phones, scanners and programs write them: every color is right, or they are refused.
 
-A case is a file and what must come out: four quarters of one color each, or words of a refusal.
+A case is a name, a file and what must come out: four quarters of one color each, by default COLORS,
+or words of a refusal.
 """
 
 import io
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,14 +28,6 @@ XMP = (
     b'syntax-ns#"><rdf:Description xmlns:tiff="http://ns.adobe.com/tiff/1.0/" '
     b'tiff:Orientation="6"/></rdf:RDF></x:xmpmeta>'
 )
-
-
-class Case(NamedTuple):
-    """A file with the colors of its quarters, or the words of a refusal."""
-
-    name: str
-    content: bytes
-    outcome: NDArray[np.uint8] | str
 
 
 def picture(quarters: NDArray[Any] = COLORS, orientation: int = 1) -> NDArray[Any]:
@@ -105,12 +98,6 @@ def tiff(pixels: NDArray[Any], order: str, photometric: int, sample: int = 1) ->
     return start + body + depths + struct.pack(f"{order}H", len(tags) + 1) + entries + bytes(4)
 
 
-def cases() -> Iterator[Case]:
-    """Yield all cases."""
-    for name, content, *more in [*_turned(), *_colors(), *_grays(), *_refused()]:
-        yield Case(name, content, more[0] if more else COLORS)
-
-
 def _turned() -> Iterator[tuple[Any, ...]]:
     """Orientations in every form of metadata."""
     kinds: dict[str, tuple[str, dict[str, Any]]] = {
@@ -125,8 +112,7 @@ def _turned() -> Iterator[tuple[Any, ...]]:
             image = Image.fromarray(picture(orientation=turn))
             yield f"exif-{turn}.{suffix}", saved(image, kind, exif=exif(turn), **options)
     turned, pixels = Image.fromarray(picture(orientation=6)), picture(orientation=6)
-    compressed = saved(turned, "TIFF", exif=exif(6), compression="tiff_lzw")
-    yield "exif-lzw.tif", compressed
+    yield "exif-lzw.tif", saved(turned, "TIFF", exif=exif(6), compression="tiff_lzw")
     for suffix in ("jpg", "webp"):
         kind, options = kinds[suffix]
         yield f"xmp.{suffix}", saved(turned, kind, xmp=XMP, **options)
@@ -144,22 +130,10 @@ def _turned() -> Iterator[tuple[Any, ...]]:
     yield "xmp-16-bit-gray.png", png(gray, 16, before=with_xmp), GRAYS
     yield "exif-0.jpg", saved(RGB, "JPEG", exif=exif(0), quality=95)
     yield "exif-9.jpg", saved(RGB, "JPEG", exif=exif(9), quality=95)
-    yield (
-        "previews.mpo",
-        saved(
-            turned,
-            "MPO",
-            exif=exif(6),
-            save_all=True,
-            append_images=[GRAY.convert("RGB")],
-            quality=95,
-        ),
-    )
-    yield (
-        "gray-exif.jpg",
-        saved(Image.fromarray(picture(GRAYS, 8)[..., 0]), "JPEG", exif=exif(8), quality=95),
-        GRAYS,
-    )
+    pages: Any = {"save_all": True, "append_images": [GRAY.convert("RGB")]}
+    yield "previews.mpo", saved(turned, "MPO", exif=exif(6), quality=95, **pages)
+    gray_turned = Image.fromarray(picture(GRAYS, 8)[..., 0])
+    yield "gray-exif.jpg", saved(gray_turned, "JPEG", exif=exif(8), quality=95), GRAYS
 
 
 def _colors() -> Iterator[tuple[Any, ...]]:
@@ -225,9 +199,9 @@ def _grays() -> Iterator[tuple[Any, ...]]:
     for bits in (2, 4):
         small = picture(GRAYS // (255 // (2**bits - 1)))
         yield f"{bits}-bits.png", png(small, bits), GRAYS
-    for suffix, kind in {"png": "PNG", "jpg": "JPEG", "tif": "TIFF", "pgm": "PPM"}.items():
-        yield f"gray.{suffix}", saved(GRAY, kind), GRAYS
-    for suffix, kind in {"jp2": "JPEG2000", "tga": "TGA", "bmp": "BMP", "pcx": "PCX"}.items():
+    kinds = {"png": "PNG", "jpg": "JPEG", "tif": "TIFF", "pgm": "PPM"}
+    kinds |= {"jp2": "JPEG2000", "tga": "TGA", "bmp": "BMP", "pcx": "PCX"}
+    for suffix, kind in kinds.items():
         yield f"gray.{suffix}", saved(GRAY, kind), GRAYS
     yield "gray.gif", saved(GRAY, "GIF"), GRAYS.repeat(3, 2)
     yield "gray-alpha.png", saved(GRAY.convert("LA"), "PNG"), GRAYS
@@ -267,18 +241,23 @@ def _refused() -> Iterator[tuple[Any, ...]]:
         yield name, jpeg, "contains no images, only "
 
 
-CASES = list(cases())
+CASES = [*_turned(), *_colors(), *_grays(), *_refused()]
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_a_foreign_image_is_read_rightly_or_refused(tmp_path, case):
-    (tmp_path / case.name).write_bytes(case.content)
-    if isinstance(case.outcome, str):
-        with pytest.raises(ValueError, match=case.outcome) as refusal:
+@pytest.mark.parametrize(
+    ("name", "content", "more"),
+    [(*case[:2], case[2:]) for case in CASES],
+    ids=[case[0] for case in CASES],
+)
+def test_a_foreign_image_is_read_rightly_or_refused(tmp_path, name, content, more):
+    (tmp_path / name).write_bytes(content)
+    (expected,) = more or [COLORS]
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=expected) as refusal:
             load_folder(tmp_path)
         assert "\n" not in str(refusal.value)
         return
     pixels = load_folder(tmp_path)[0].items[0].permute(1, 2, 0).numpy().astype(float)
-    assert pixels.shape == (HEIGHT, WIDTH, case.outcome.shape[2])
+    assert pixels.shape == (HEIGHT, WIDTH, expected.shape[2])
     quarters = pixels.reshape(2, HEIGHT // 2, 2, WIDTH // 2, -1)[:, 2:-2, :, 2:-2].mean((1, 3))
-    np.testing.assert_allclose(quarters, case.outcome, atol=24 if "LAB" in case.name else 6)
+    np.testing.assert_allclose(quarters, expected, atol=24 if "LAB" in name else 6)

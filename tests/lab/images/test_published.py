@@ -157,11 +157,6 @@ def test_damaged_files_are_refused(publish, name, member, content, message):
         load_images(name)
 
 
-def test_an_absent_data_set_says_how_to_get_it(data):
-    with pytest.raises(ValueError, match=r"'bayescl data fetch cifar10' \(170 MB; no license"):
-        load_images("cifar10")
-
-
 @pytest.mark.parametrize("name", READERS)
 def test_the_catalog_names_the_archive_that_torchvision_reads(name):
     source = SOURCES[name]

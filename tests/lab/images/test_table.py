@@ -94,23 +94,3 @@ def test_a_table_of_domains_alone_leaves_class_folders_as_they_are(tmp_path):
     values = store.items[:, 0, 0, 0]
     assert store.labels.tolist() == (values % 2).tolist()
     assert store.domains.tolist() == (values % 4).tolist()
-
-
-@pytest.mark.parametrize(
-    ("text", "columns", "message"),
-    [
-        ("name;x\n1;2", {}, "a.csv has no column that looks like files; it has name, x: name the"),
-        (
-            "file,x\na,1",
-            {"label_column": "y"},
-            "has no column 'y'; it has file, x.*--label-column",
-        ),
-        ("file,x\na,1,2", {}, "line 2: there are more values than in the first line"),
-        ("file,label\n0.png,a\n0.png,b", {}, "0.png has rows with different labels or domains"),
-        ("file,label\nx.png,a", {}, "column 'file' matches no image of the folder: it has 'x.png'"),
-    ],
-)
-def test_a_table_that_does_not_fit_is_refused(folder, tmp_path, text, columns, message):
-    (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(ValueError, match=message):
-        load_images(str(folder), table=ImageTable.read(tmp_path / "a.csv", **columns))

@@ -1,7 +1,9 @@
 """Published interactions unpacked, and copies compared with them."""
 
 import hashlib
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -72,9 +74,6 @@ def test_a_known_data_set_that_is_absent_says_how_to_get_it(monkeypatch, tmp_pat
 def test_a_copy_is_compared_with_published_counts(publish, monkeypatch, tmp_path):
     fetch_interactions(publish({"ml-100k/u.data": RATINGS}))
     (tmp_path / "data" / "ml-100k" / "ml-100k.zip").unlink()
-    monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 4, 5, 20))
-    (counts,) = verify_interactions("ml-100k")
-    assert counts.endswith("is the published ml-100k: 4 users, 5 items, 20 interactions")
     monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 5, 5, 20))
     with pytest.raises(ValueError, match="is not the published ml-100k: expected 5 users, got 4"):
         verify_interactions("ml-100k")
@@ -89,15 +88,9 @@ def test_a_copy_is_compared_with_published_counts(publish, monkeypatch, tmp_path
         ("yelp2018", "1,237,259 + 324,147"),
     ],
 )
-def test_real_copies_are_as_published(real_data, name, pairs):
-    real_data(name)
+def test_real_copies_are_as_published(monkeypatch, name, pairs):
+    folder = Path(os.environ.get("BAYESCL_DATA") or Path(__file__).parents[4] / "shared" / "data")
+    if not (folder / name).is_dir():
+        pytest.skip(f"there is no {name} in {folder}")
+    monkeypatch.setenv("BAYESCL_DATA", str(folder))
     assert f"{pairs} interactions" in verify_interactions(name)[0]
-
-
-def test_a_known_data_set_may_be_there_as_a_split(monkeypatch, tmp_path):
-    monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
-    (tmp_path / "ml-1m").mkdir()
-    for name, text in {"train.txt": "0 1 2 3\n1 2 3\n", "test.txt": "0 4\n"}.items():
-        (tmp_path / "ml-1m" / name).write_text(text)
-    parts = load_interactions("ml-1m")
-    assert (parts.train.num_interactions, parts.evaluation.num_interactions) == (5, 1)

@@ -89,35 +89,34 @@ def test_a_folder_of_lightgcn_keeps_its_split_and_validates_per_user(write):
     assert ids(choosing.train) | ids(choosing.evaluation) == ids(final.train)
 
 
-@pytest.mark.parametrize("name", ["ml-100k", "ml-1m", "yahoo-r3", "gowalla", "yelp2018"])
-def test_known_names_are_looked_for_in_the_data_folder(write, monkeypatch, tmp_path, name):
+ROWS = [(user, item) for user in range(3) for item in range(5)]
+LISTS = {"train.txt": "0 0 1 2 3\n1 0 1 2 3\n2 0 1 2 3\n", "test.txt": "0 4\n1 4\n2 4\n"}
+YAHOO = "".join(f"{user}\t{item}\t3\n" for user, item in ROWS[:-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("ml-100k", {"u.data": "".join(f"{u}\t{i}\t3\t1\n" for u, i in ROWS)}),
+        # One folder deeper, as the archive unpacks.
+        ("ml-1m", {"ml-1m/ratings.dat": "".join(f"{u}::{i}::3::1\n" for u, i in ROWS)}),
+        ("ml-1m", LISTS),
+        (
+            "yahoo-r3",
+            {
+                "ydata-ymusic-train.txt": YAHOO,
+                "ydata-ymusic-test.txt": "0\t0\t3\n1\t0\t2\n2\t4\t3\n",
+            },
+        ),
+        ("gowalla", LISTS),
+        ("yelp2018", LISTS),
+    ],
+)
+def test_known_names_are_looked_for_in_the_data_folder(write, monkeypatch, tmp_path, name, files):
     monkeypatch.setenv("BAYESCL_DATA", str(tmp_path))
-    rows = [(user, item) for user in range(3) for item in range(5)]
-    if name == "ml-100k":
-        write(f"{name}/u.data", "".join(f"{u}\t{i}\t3\t1\n" for u, i in rows))
-    elif name == "ml-1m":  # one folder deeper, as the archive unpacks
-        write(f"{name}/{name}/ratings.dat", "".join(f"{u}::{i}::3::1\n" for u, i in rows))
-    elif name == "yahoo-r3":
-        write(f"{name}/ydata-ymusic-train.txt", "".join(f"{u}\t{i}\t3\n" for u, i in rows[:-1]))
-        write(f"{name}/ydata-ymusic-test.txt", "0\t0\t3\n1\t0\t2\n2\t4\t3\n")
-    else:
-        write(f"{name}/train.txt", "0 0 1 2 3\n1 0 1 2 3\n2 0 1 2 3\n")
-        write(f"{name}/test.txt", "0 4\n1 4\n2 4\n")
+    for file, text in files.items():
+        write(f"{name}/{file}", text)
+    assert guessed_columns(RankingData(name)) == {}
     parts = load_interactions(name)
     assert parts.train.name == name
-    assert ids(parts.train) | ids(parts.evaluation) == set(rows)
-
-
-def test_columns_are_guessed_and_the_guess_is_told_from_the_header(write):
-    def told(data: str, **said: str) -> dict[str, str]:
-        return guessed_columns(RankingData(data, **said))
-
-    path = str(
-        write("mine.csv", TABLE.replace("user,item,rating,timestamp", "userId,movie,R,When"))
-    )
-    assert told(path) == {"user": "userId", "item": "movie"}
-    assert load_interactions(path).train.num_users == 8
-    assert told(path, user_column="userId") == {"item": "movie"}
-    with pytest.raises(ValueError, match=r"looks like timestamps; .* with --timestamp-column"):
-        load_interactions(path, split="last")
-    assert told("ml-100k") == {}
+    assert ids(parts.train) | ids(parts.evaluation) == set(ROWS)

@@ -1,19 +1,11 @@
 """The table of encoders: built by name, from the settings that each takes."""
 
-from ranking.checkerboard import checkerboard
-
-from bayescl_lab.ranking.encoders import (
-    ENCODERS,
-    Encoder,
-)
+from bayescl_lab.ranking.encoders import ENCODERS, Encoder
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.report.results import result_title
 from bayescl_lab.runs.ranking.ranking_run import RankingRun
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 from bayescl_lab.runs.result import Result
-
-TRAIN = checkerboard().train
-SETTINGS = {"dim": 4, "layers": 3, "epochs": 7}
 
 
 class Doubled(Encoder):
@@ -30,14 +22,8 @@ class Doubled(Encoder):
         return self.layers * self.user_table, self.layers * self.item_table
 
 
-def test_a_row_in_the_table_is_all_that_a_new_encoder_needs(monkeypatch, tmp_path):
+def test_a_row_in_the_table_is_all_that_a_new_encoder_needs(monkeypatch, ranking_settings):
     monkeypatch.setitem(ENCODERS, "doubled", Doubled)
-    file = tmp_path / "bought.csv"
-    users, items = TRAIN.pairs()
-    pairs = zip(users.tolist(), items.tolist(), strict=True)
-    file.write_text("user,item\n" + "\n".join(f"{user},{item}" for user, item in pairs) + "\n")
-    settings = RankingSettings.from_config(
-        {**RankingSettings().as_config(), "encoder": "doubled", "data": str(file), "layers": 5}
-    )
-    assert RankingRun(settings).model.encoder.layers == 5
+    config = {**ranking_settings.as_config(), "encoder": "doubled", "layers": 5}
+    assert RankingRun(RankingSettings.from_config(config)).model.encoder.layers == 5
     assert result_title(Result("shop", "test", {}, 1, encoder="doubled")) == "shop, doubled tables"

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -127,7 +126,6 @@ def test_whatever_files_hold_is_text(tmp_path):
 )
 def test_a_folder_that_cannot_be_told_of_gets_one_line(tmp_path, capsys, files, message):
     folder = tmp_path / "run"
-    shutil.rmtree(folder, ignore_errors=True)
     if files is not None:
         folder.mkdir()
         for name, content in files.items():

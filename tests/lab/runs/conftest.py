@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from ranking_data import write_groups
 from runs.killed_run import train
-
-from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 
 
 @pytest.fixture(scope="session")
@@ -27,21 +23,6 @@ def trained(tmp_path_factory) -> Callable[[Any], Path]:
         return done[key]
 
     return find
-
-
-@pytest.fixture
-def ranking_settings(tmp_path) -> RankingSettings:
-    """A small recommender of items in three groups."""
-    file = str(write_groups(tmp_path))
-    return RankingSettings(
-        data=RankingData(file, user_column="customer", item_column="product"),
-        dim=8,
-        candidates=8,
-        batch_size=6,
-        lr=0.03,
-        epochs=3,
-        device="cpu",
-    )
 
 
 @pytest.fixture

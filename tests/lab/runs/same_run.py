@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import torch
+from polars.testing import assert_frame_equal
 
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.result import Result
@@ -27,13 +28,6 @@ def rows_of(out: Path) -> list[dict[str, Any]]:
     return pl.read_csv(out / "metrics.csv").to_dicts()
 
 
-def lines_without_clock(out: Path) -> list[str]:
-    """The lines of a run's ``metrics.csv`` as they are, but for the seconds."""
-    header, *rows = (line.split(",") for line in (out / "metrics.csv").read_text().splitlines())
-    kept = [place for place, name in enumerate(header) if name != "seconds"]
-    return [",".join(row[place] for place in kept) for row in (header, *rows)]
-
-
 def files(out: Path) -> list[str]:
     """What lies in a run's folder; nothing that was being written when the run was killed."""
     return sorted(file.name for file in out.rglob("*") if file.name != "evaluation.json")
@@ -46,7 +40,8 @@ def assert_same_run(one: Path, other: Path) -> None:
     for name, value in first.items():
         same = torch.equal(value, second[name]) if torch.is_tensor(value) else value == second[name]
         assert same, name
-    assert lines_without_clock(one) == lines_without_clock(other)
+    metrics = (pl.read_csv(out / "metrics.csv").drop("seconds") for out in (one, other))
+    assert_frame_equal(*metrics, check_exact=True)
     assert files(one) == files(other)
     rows = [Result.read_file(out / "result.json").row for out in (one, other)]
     assert rows[0].scores == rows[1].scores

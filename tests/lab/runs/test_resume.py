@@ -35,49 +35,41 @@ def _one_thread():
     torch.set_num_threads(threads)
 
 
+OF_IMAGES = [*(f"view {number}" for number in RANDOM_VIEWS), "checkpoint 3", "row 2", "metrics 3"]
+OF_RANKING = ["step 10", "checkpoint 2", "row 2", "metrics 3"]
+
+
 @pytest.mark.parametrize(
-    "point",
-    [f"view {number}" for number in RANDOM_VIEWS] + ["checkpoint 3", "row 2", "metrics 3"],
+    ("kind", "point"),
+    [
+        *(("run_settings", point) for point in OF_IMAGES),
+        *(("ranking_settings", point) for point in OF_RANKING),
+    ],
 )
 def test_a_run_killed_at_any_point_ends_like_the_unbroken_run(
-    run_settings, trained, tmp_path, point
+    request, trained, tmp_path, kind, point
 ):
-    settings, out = run_settings, tmp_path / "killed"
+    settings, out = request.getfixturevalue(kind), tmp_path / "killed"
     run_until_killed(point, train, settings, out)
-    train_images(settings, out, resume=True)
+    train(settings, out, resume=True)
     assert_same_run(out, trained(settings))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-@pytest.mark.parametrize(
-    ("file", "message"),
-    [
-        ("last.ckpt", r"^cannot write \S*/last.ckpt: No space left on device$"),
-        ("metrics.csv", r"^cannot write \S*/metrics.csv: No space left on device$"),
-    ],
-)
+@pytest.mark.parametrize("file", ["last.ckpt", "metrics.csv"])
 def test_a_full_disk_leaves_what_was_there_before_and_says_so(
-    run_settings, trained, tmp_path, monkeypatch, file, message
+    run_settings, trained, tmp_path, monkeypatch, file
 ):
     out = tmp_path / "run"
     with monkeypatch.context() as patch:
         fill_the_disk(patch, file, after=1)
+        message = rf"^cannot write \S*/{file}: No space left on device$"
         with pytest.raises(OSError, match=message):
             train_images(run_settings, out)
     assert [file.name for file in (out / "checkpoints").iterdir()] == ["last.ckpt"]
     assert ImageRun(run_settings).load(RunFolder.find(out)) == 1
     train_images(run_settings, out, resume=True)
     assert_same_run(out, trained(run_settings))
-
-
-@pytest.mark.parametrize("point", ["step 10", "checkpoint 2", "row 2", "metrics 3"])
-def test_a_recommender_killed_at_any_point_ends_like_the_unbroken_one(
-    ranking_settings, trained, tmp_path, point
-):
-    killed = tmp_path / "killed"
-    run_until_killed(point, train, ranking_settings, killed)
-    train_ranking(ranking_settings, killed, resume=True)
-    assert_same_run(killed, trained(ranking_settings))
 
 
 def test_a_broken_run_goes_on_after_its_images_moved_and_remembers_where(

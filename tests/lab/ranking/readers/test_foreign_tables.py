@@ -95,6 +95,9 @@ def _text() -> Iterator[tuple[Any, ...]]:
     yield "latin-1", text(with_titles("Ça"), TITLED).encode("latin-1"), "line 2 is not UTF-8"
     latin = text(with_titles("Ça"), TITLED).encode("latin-1")
     yield "latin-1, named", latin, {"encoding": "latin-1"}
+    yield "latin-1, named ascii", latin, {"encoding": "ascii"}, "line 2 is not ascii: name the enco"
+    unknown = "encoding must be one that Python knows, such as latin-1, got 'klingon'"
+    yield "latin-1, named otherwise", latin, {"encoding": "klingon"}, unknown
     yield "latin-1, gzip.csv.gz", gzip.compress(latin), {"encoding": "latin-1"}
     yield "gzip", gzip.compress(PLAIN.encode())
     yield "gzip by its name.csv.gz", gzip.compress(PLAIN.encode())

@@ -59,15 +59,6 @@ def test_damage_is_named_with_its_line(write, content, message):
         read_table(path, NAMES)
 
 
-def test_an_encoding_that_does_not_fit_is_refused(write):
-    for encoding, message in (
-        ("ascii", "b.csv: line 2 is not ascii: name the encoding"),
-        ("klingon", "encoding must be one that Python knows, such as latin-1, got 'klingon'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            read_table(write("b.csv", "u,i\nann,café\n"), NAMES, encoding=encoding)
-
-
 def test_values_must_be_numbers_only_in_columns_that_are_read(write, tmp_path):
     path = write("a.csv", "u,i,r,t\na,x,4,1\nb,y,good,2\nc,z,3,soon\n")
     assert read_table(path, NAMES).rows() == [("a", "x"), ("b", "y"), ("c", "z")]
