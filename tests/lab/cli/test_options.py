@@ -115,6 +115,11 @@ def test_a_configuration_file_gives_values_that_are_not_typed(parsed):
     assert typed["called"].typed == {"run", "seeds", "words"}
 
 
+def test_a_configuration_file_may_be_utf_16(parsed):
+    Path("mine.yaml").write_text("seeds: 3\n", encoding="utf-16")
+    assert parsed("folder --config mine.yaml")["seeds"] == 3
+
+
 def test_words_in_double_quotes_are_not_split_and_a_tilde_is_the_home_folder(parsed, monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     values = parsed("""folder --words 'a,"b, c"' --place=~/t --words ~/kept""")
@@ -135,14 +140,13 @@ def test_help_shows_what_is_known_of_every_option(parsed, bayescl):
     assert "--called" not in shown
 
 
-def test_a_printed_configuration_is_one_to_come_back_with_in_utf_16_too(parsed, bayescl):
+def test_a_printed_configuration_is_one_to_come_back_with(parsed, bayescl):
     printed = bayescl("test folder --epochs 5 --words x,y --print-config").out
     assert yaml.safe_load(printed)["epochs"] == 5
-    expected = parsed("folder --epochs 5 --words x,y")
-    for encoding in ("utf-8", "utf-16"):
-        Path("mine.yaml").write_text(printed, encoding=encoding)
-        values = parsed("--config mine.yaml")
-        assert values == {**expected, "called": values["called"]}
+    Path("mine.yaml").write_text(printed)
+    values, expected = parsed("--config mine.yaml"), parsed("folder --epochs 5 --words x,y")
+    del values["called"], expected["called"]
+    assert values == expected
 
 
 def test_the_overview_says_what_the_commands_say_of_themselves(bayescl):

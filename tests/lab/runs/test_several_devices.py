@@ -40,14 +40,14 @@ def test_two_ranks_end_with_the_weights_and_losses_of_one_process(case, results)
     assert shared_losses == pytest.approx(losses, rel=1e-5)
 
 
-def begun(folder: Path, *, epochs: int = 2, **environment: int) -> BaseProcess:
-    """Start a command line, which starts the second process by itself."""
-    write_groups(folder)
-    line = f"train ranking {OPTIONS} --epochs {epochs} --devices 2 --out run"
-    script = SCRIPT.parents[1] / "cli/in_background.py"
-    return begin(
-        script, folder, *line.split(), log=folder / "log", OMP_NUM_THREADS=1, **environment
+def begun(folder: Path, *, failing: int = -1, epochs: int = 2) -> BaseProcess:
+    """Start a command line, which starts the second process by itself; one rank may fail."""
+    line = f"train ranking {OPTIONS} --epochs {epochs} --devices 2".replace(
+        "bought.csv", str(write_groups(folder))
     )
+    options = {"log": folder / "log", "OMP_NUM_THREADS": 1}
+    words = [*line.split(), "--out", folder / "run"]
+    return begin(SCRIPT.with_name("fail_on_rank.py"), failing, *words, **options)
 
 
 def ended(process: BaseProcess) -> int | None:
@@ -73,7 +73,7 @@ def test_the_command_line_starts_a_process_for_each_device(tmp_path):
 
 @pytest.mark.distributed
 def test_a_rank_that_fails_ends_all(tmp_path):
-    assert ended(begun(tmp_path, FAILING_RANK=1)) != 0
+    assert ended(begun(tmp_path, failing=1)) != 0
     assert "bayescl: rank 1 has had enough" in (tmp_path / "log").read_text()
     assert not (tmp_path / "run").exists()
 

@@ -1,0 +1,26 @@
+"""``bayescl`` where one rank, if there is one of that number, fails in the middle of an epoch.
+
+python fail_on_rank.py RANK OPTIONS...
+"""
+
+import sys
+
+from bayescl_lab.cli import main
+from bayescl_lab.ranking.candidates import DrawnCandidates
+from bayescl_lab.runs.settings import process_rank
+
+drawn, choose = 0, DrawnCandidates.choose
+
+
+def failing(self: DrawnCandidates, batch: object, *, seed: int):
+    """Choose candidates, but not a third time."""
+    global drawn
+    drawn += 1
+    if drawn == 3 and process_rank(2).rank == int(sys.argv[1]):
+        raise ValueError(f"rank {sys.argv[1]} has had enough")
+    return choose(self, batch, seed=seed)
+
+
+if __name__ == "__main__":
+    DrawnCandidates.choose = failing
+    sys.exit(main(sys.argv[2:]))
