@@ -106,7 +106,7 @@ def test_an_encoder_of_ones_own_trains_and_is_used_where_it_is_named(bayescl, ba
     again = f"--encoder {own_module}"
     for line in ("evaluate run", "inspect run", "embed run --out e.npy", "export run --to out"):
         refused = bayescl(line)
-        assert f"name it again with {again}" in refused.complaint
+        assert f"pass {again}" in refused.complaint
         assert bayescl(f"{line} {again}").status == 0
     assert np.load("e.npy").shape[1] == 12
     # The same seed draws the same weights.
@@ -127,8 +127,8 @@ def test_a_folder_alone_never_makes_the_program_import_what_it_names(bayescl, ba
     Path("my_networks.py").write_text("raise SystemExit('imported')")
     sys.modules.pop("my_networks", None)
     complaint = bayescl("train images --out run --resume").complaint
-    assert "own encoder: name it again with --encoder my_networks:build" in complaint
-    with pytest.raises(ValueError, match="its own encoder"):
+    assert "custom encoder: pass --encoder my_networks:build" in complaint
+    with pytest.raises(ValueError, match="a custom encoder"):
         library.load("run")
 
 

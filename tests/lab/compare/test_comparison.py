@@ -97,7 +97,7 @@ def test_a_teacher_is_for_the_losses_that_are_named_with_one_or_else_for_all():
     assert methods_with_teacher(both, None) == methods_with_teacher(both, "mine.npy") == both
     assert methods_with_teacher(["hard", "oracle"], "items") == ["hard+teacher", "oracle"]
     assert methods_with_teacher(["hard"], "none") == ["hard"]
-    with pytest.raises(ValueError, match=r"info_nce\+teacher needs a teacher"):
+    with pytest.raises(ValueError, match=r"info_nce\+teacher needs --teacher"):
         methods_with_teacher(both, "none")
     with pytest.raises(ValueError, match=r"loss must be one of info_nce, .*, got 'bpr\+teacher'"):
         methods_with_teacher(["bpr+teacher"], None)
