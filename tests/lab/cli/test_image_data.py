@@ -132,17 +132,3 @@ def test_unlabeled_images_of_an_archive_are_in_no_figure(bayescl):
     assert result("more").sizes == {"train": 69, "test": 3}
     refused = bayescl(f"train images --data some.npz {QUICK} --labels-per-class 9 --out none")
     assert "got 9: class 0 has 8" in refused.complaint
-
-
-def test_images_of_16_bits_are_embedded_with_the_range_of_the_run(bayescl):
-    values = np.random.default_rng(0).integers(0, 4096, (20, 8, 8)).astype(np.uint16)
-    values[0, 0, :2] = 0, 4095
-    for folder, factor in (("deep", 1), ("half", 0.5)):
-        Path(folder).mkdir()
-        for number, image in enumerate(values):
-            Image.fromarray((image * factor).astype(np.uint16)).save(f"{folder}/{number:02}.tif")
-    assert bayescl(f"train images --data deep {QUICK} --out run").status == 0
-    assert bayescl("embed run --data half --out e.npy").status == 0
-    bytes_of_half = np.round(np.floor(values * 0.5) * (255 / 4095)).astype(np.uint8)
-    expected = bayescl_lab.load("run").embed(bytes_of_half)
-    np.testing.assert_allclose(np.load("e.npy"), expected, rtol=1e-4, atol=1e-5)

@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from sys import byteorder
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +29,7 @@ _LARGEST, _PLAUSIBLE, _RATIO = Image.MAX_IMAGE_PIXELS or 2**26, 2**24, 1100
 Memory is allocated before missing pixels are detected.
 """
 
-_GRAY = frozenset(("1", "L", "LA", "I;16", "I;16B", "I;16L", "I"))
-_DEEP = frozenset(("PNG", "TIFF"))  # formats of which Pillow reads only the high bytes of colors
-_OTHER_BYTES = {";16B": ";16L", ";16L": ";16B", ";16N": ";16B" if byteorder == "little" else ";16L"}
-"""Pillow's modes for values of 16 bits, and the modes that read the other byte."""
-
+_GRAY = frozenset(("1", "L", "LA"))
 _METADATA = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif"}  # with an orientation
 _LATE = (b"eXIf", b"XML:com.adobe.xmp", b"Raw profile type")  # the same in PNG files
 _BLOCK = 64  # images per task of a thread
@@ -50,7 +45,6 @@ class Header(NamedTuple):
     width: int
     height: int
     is_gray: bool
-    is_deep: bool = False  # values of more than 8 bits
     has_alpha: bool = False
     pages: int = 1
 
@@ -96,34 +90,19 @@ def common_shape(headers: Sequence[Header], image_size: int | None = None) -> tu
     return channels, height, width
 
 
-def decode_into(
-    pixels: NDArray[np.uint8], files: Sequence[Path], values: tuple[int, int] = (0, 65535)
-) -> Reasons:
+def decode_into(pixels: NDArray[np.uint8], files: Sequence[Path]) -> Reasons:
     """Decode each file into its row of an array, and return the unreadable files.
 
     Pillow turns images upright and converts all color modes. An image of another size is scaled to
     cover the target and cropped at the center. Transparency is dropped, and color profiles are not
-    applied. 16-bit values are scaled to 8 bits: the two ``values`` become black and white. Only the
-    first page is read. Rows of unreadable files are undefined.
+    applied. Only the first page is read. Rows of unreadable files are undefined.
     """
 
     def decode_row(row: int) -> None:
-        pixels[row] = _decode(files[row], pixels.shape[1:], values)
+        pixels[row] = _decode(files[row], pixels.shape[1:])
 
     results = enumerate(_in_threads(decode_row, range(len(files))))
     return {files[row]: reason for row, reason in results if reason is not None}
-
-
-def value_range(files: Sequence[Path]) -> tuple[int, int]:
-    """Return the smallest and largest value of the readable 16-bit images."""
-
-    def extremes(path: Path) -> tuple[int, int]:
-        with _opened(path) as image:
-            values = _deep_values(path, image)
-            return int(values.min()), int(values.max())
-
-    found = [it for it in _in_threads(extremes, files) if not isinstance(it, str)]
-    return min((low for low, _ in found), default=0), max((high for _, high in found), default=1)
 
 
 def _in_threads(
@@ -146,11 +125,15 @@ def _in_threads(
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Image.Image]:
-    """Open an image without reading its pixels; raise if it is too large."""
+    """Open an image without reading its pixels; raise if it is too large or not of 8 bits."""
     with path.open("rb") as file, Image.open(file) as image:
         (width, height), size = image.size, path.stat().st_size
         if width * height > min(_LARGEST, max(_PLAUSIBLE, _RATIO * size)):
             raise ValueError(f"{width} x {height} pixels are too many for {size:,} bytes")
+        # Pillow would cut off the low bytes of colors, and clip gray values.
+        is_deep_color = image.format in ("PNG", "TIFF") and ";16" in str(getattr(image, "tile", ""))
+        if is_deep_color or image.mode.startswith(("I", "F")):
+            raise ValueError("pixels of more than 8 bits are not supported")
         yield image
 
 
@@ -167,17 +150,17 @@ def _header(path: Path) -> Header:
         # Cameras add previews to JPEG files (MPO), which are not pages.
         pages = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
         is_gray, has_alpha = image.mode in _GRAY, image.has_transparency_data
-        return Header(width, height, is_gray, _is_deep(image), has_alpha, pages)
+        return Header(width, height, is_gray, has_alpha, pages)
 
 
-def _decode(path: Path, shape: Sequence[int], values: tuple[int, int]) -> NDArray[np.uint8]:
+def _decode(path: Path, shape: Sequence[int]) -> NDArray[np.uint8]:
     """Decode the pixels ``[channels, height, width]`` of one file."""
     channels, height, width = shape
     size = width, height
-    with _opened(path) as file:
+    with _opened(path) as image:
         # A JPEG may be decoded at a half or a quarter of its size, if that is enough.
-        file.draft(None, size)
-        image = _in_8_bits(path, file, values)
+        image.draft(None, size)
+        image.load()
         if not _METADATA.isdisjoint(image.info):
             ImageOps.exif_transpose(image, in_place=True)
         if image.mode == "P" and "transparency" in image.info:
@@ -196,51 +179,6 @@ def _has_late_metadata(path: Path) -> bool:
         file.seek(max(0, path.stat().st_size - _TAIL))
         end = file.read()
     return any(kind in end for kind in _LATE)
-
-
-def _is_deep(image: Image.Image) -> bool:
-    """Return whether an image has values of more than 8 bits."""
-    is_deep_color = image.format in _DEEP and ";16" in str(getattr(image, "tile", ""))
-    return is_deep_color or image.mode.startswith("I")
-
-
-def _in_8_bits(path: Path, image: Image.Image, values: tuple[int, int]) -> Image.Image:
-    """Read an image, with two values scaled to black and white if it has 16 bits."""
-    if image.mode == "F":
-        raise ValueError("floating-point pixels are not supported")
-    if not _is_deep(image):
-        image.load()
-        return image
-    black, white = values
-    scaled = (_deep_values(path, image) - black) * (255 / max(1, white - black))
-    result = Image.fromarray(scaled.clip(0, 255).round().astype(np.uint8))
-    result.info = image.info  # with the orientation
-    return result
-
-
-def _deep_values(path: Path, image: Image.Image) -> NDArray[np.int64]:
-    """Read the values of a 16-bit image, which Pillow's own conversion would cut off."""
-    if not image.mode.startswith("I"):
-        high = np.asarray(image.convert("RGB"), dtype=np.int64)
-        opened: Any = _opened(path)
-        with opened as other:
-            other.tile = [tile._replace(args=_swapped(tile.args)) for tile in other.tile]
-            low = np.asarray(other.convert("RGB"), dtype=np.int64)
-        return 256 * high + low
-    values: NDArray[np.int64] = np.asarray(image).astype(np.int64)
-    if values.min() < 0 or values.max() > 65535:
-        raise ValueError("32-bit pixels are not supported")
-    white_is_0 = getattr(image, "tag_v2", {}).get(ExifTags.Base.PhotometricInterpretation) == 0
-    return 65535 - values if white_is_0 else values
-
-
-def _swapped(mode: Any) -> Any:
-    """Return the arguments of Pillow's decoder for the other byte of each value."""
-    if isinstance(mode, tuple):
-        return (_swapped(mode[0]), *mode[1:])
-    if mode.startswith("LA"):  # Pillow has no such mode
-        raise ValueError("16-bit gray values with transparency are not supported")
-    return mode[:-4] + _OTHER_BYTES[mode[-4:]]
 
 
 def _reason(error: Exception) -> str:

@@ -15,13 +15,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from bayescl_lab._cores import usable_memory
-from bayescl_lab.images.decoding import (
-    common_shape,
-    decode_into,
-    image_suffixes,
-    read_headers,
-    value_range,
-)
+from bayescl_lab.images.decoding import common_shape, decode_into, image_suffixes, read_headers
 from bayescl_lab.images.pixels import Pixels
 from bayescl_lab.images.table import ImageTable, listed
 from bayescl_lab.items.store import ItemStore, labeled_store
@@ -48,7 +42,6 @@ def load_folder(
     image_size: int | None = None,
     folders: str = "classes",
     table: ImageTable | None = None,
-    values: tuple[int, int] | None = None,
 ) -> tuple[ItemStore, Bool[Tensor, " images"], list[str]]:
     """Load the images of a folder; see :func:`find_images` for its structure.
 
@@ -59,8 +52,6 @@ def load_folder(
         image_size: Side in pixels; see :func:`~bayescl_lab.images.decoding.common_shape`.
         folders: Meaning of the folders of images, "classes" or "domains".
         table: Labels and domains by file, instead of labels and domains by folder.
-        values: Values of 16-bit gray images that become black and white. Default: the smallest and
-            the largest value of all images.
 
     Returns:
         All images, a mask of the test split, and a line for each kind of skipped or changed image.
@@ -71,7 +62,7 @@ def load_folder(
     if others:
         count = f"{len(others)} file{'s' * (len(others) > 1)} not read"
         remarks.append(f"{folder}: {count}: {_by_suffix(others)}")
-    pixels, left_out, values, more = _decoded(files, image_size, values)
+    pixels, left_out, more = _decoded(files, image_size)
     readable = [number for number, file in enumerate(files) if file.name not in left_out]
     kept = [files[number] for number in readable]
     for is_test, part in ((False, "training"), (True, "test")):
@@ -93,7 +84,6 @@ def load_folder(
         name=_text(folder.resolve().name),
         rows=None if len(kept) == len(files) else torch.tensor(readable),
         ids=np.array([file.name for file in kept]),
-        values=values,
         unknown=("",),
     )
     if left_out:
@@ -185,13 +175,13 @@ def _is_visible(name: str) -> bool:
 
 
 def _decoded(
-    files: Sequence[ImageFile], image_size: int | None, values: tuple[int, int] | None
-) -> tuple[Pixels, dict[str, str], tuple[int, int] | None, list[str]]:
+    files: Sequence[ImageFile], image_size: int | None
+) -> tuple[Pixels, dict[str, str], list[str]]:
     """Decode all files.
 
     Returns:
-        Pixels, with undefined rows for unreadable files; the reasons for these, by name; the values
-        of 16-bit images that became black and white, if there are any; and remarks.
+        Pixels, with undefined rows for unreadable files; the reasons for these, by name; and
+        remarks.
     """
     paths = [file.path for file in files]
     headers = read_headers(paths)
@@ -202,10 +192,8 @@ def _decoded(
             f"the images need {size / 1e9:.1f} GB, more than there is memory: pass a smaller "
             "--image-size"
         )
-    deep = [path for path, header in headers.items() if header.is_deep]
-    values = (values or value_range(deep)) if deep else None
     pixels = np.empty((len(files), channels, height, width), np.uint8)
-    reasons = decode_into(pixels, paths, values or (0, 65535))
+    reasons = decode_into(pixels, paths)
     left_out = {file.name: reasons[file.path] for file in files if file.path in reasons}
     remarks = []
     resized = sum((it.width, it.height) != (width, height) for it in headers.values())
@@ -217,8 +205,4 @@ def _decoded(
         remarks.append(f"only the first page is read of {len(several)} files: {listed(several)}")
     if clear := sum(header.has_alpha for header in headers.values()):
         remarks.append(f"the transparency of {clear} images is dropped")
-    if values is not None:
-        remarks.append(
-            f"{len(deep)} images of 16 bits: values from {values[0]} to {values[1]} become 0 to 255"
-        )
-    return torch.from_numpy(pixels), left_out, values, remarks
+    return torch.from_numpy(pixels), left_out, remarks

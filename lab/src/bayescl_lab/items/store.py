@@ -37,7 +37,6 @@ class ItemStore:
     domains: Int[Tensor, " items"] | None = None  # -1 if unknown; None if all are unknown
     domain_names: tuple[str, ...] = ()
     noun: str = "images"  # what the items are, in messages
-    values: tuple[int, int] | None = None  # black and white in files of 16 bits, if there are any
 
     def __post_init__(self) -> None:
         count = len(self)

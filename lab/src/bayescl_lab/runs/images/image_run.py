@@ -77,7 +77,6 @@ class ImageRun(EncoderRun[ImageSettings]):
             "divide_by": 255,
             "mean": normalization.mean.flatten().tolist(),
             "deviation": normalization.deviation.flatten().tolist(),
-            "values": self.parts.train.values,
         }
 
     def is_published(self) -> bool:
@@ -128,7 +127,6 @@ def _choice_of_other_images(data: str, preparation: Values, *, split: bool) -> C
     choice: Config = {"table": None, "image_size": None}
     if Path(data).is_dir():
         choice["image_size"] = height if height == width else None
-        choice["values"] = tuple(preparation["values"] or ()) or None
     if split:
         return choice
     return {
