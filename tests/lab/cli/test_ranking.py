@@ -9,7 +9,6 @@ import pytest
 import yaml
 from ranking_data import OPTIONS
 
-import bayescl_lab as library
 from bayescl_lab.runs.result import Result
 
 
@@ -84,38 +83,5 @@ def test_embeddings_are_written_with_and_without_ids(bayescl, recommender):
 
 def test_an_unknown_user_is_refused_without_control_codes(bayescl, recommender):
     complaint = bayescl("recommend run --user somebody").complaint
-    assert "bought.csv has no user somebody: name the items of a new user with --items" in complaint
+    assert "bought.csv has no user somebody" in complaint
     assert "\x1b" not in bayescl("recommend run --user [/x]\x1b[31m").complaint
-
-
-def test_a_new_user_gets_a_list_by_items_or_an_error_that_names_unknown_ones(bayescl, recommender):
-    group = [f"film {number}" for number in (1, 4, 7)]
-    loaded = library.load("run")
-    lists = loaded.recommend(items=group, k=4)
-    assert lists.columns == ["rank", "item", "score", "source"]
-    assert not set(lists["item"]) & set(group)
-    # Users of the table choose films whose numbers leave the same remainder.
-    assert [int(item.removeprefix("film ")) % 3 for item in lists["item"]] == [1] * 4
-    assert set(loaded.recommend(items=group, k=24, allow_known=True)["item"]) >= set(group)
-    left = loaded.recommend(items=group, k=24, exclude=["film 10"])
-    assert "film 10" not in set(left["item"])
-    assert len(left) == 24 - len(group) - 1
-    assert loaded.recommend(items=group * 2, k=4).equals(lists)
-    with pytest.raises(ValueError, match=r"bought\.csv has no items film 99, x"):
-        loaded.recommend(items=["film 99", "film 1", "x", "x"])
-    with pytest.raises(ValueError, match="items must name at least one item"):
-        loaded.recommend(items=[])
-    rows = [f"{user},film {item}" for item in (1, 4) for user in ("eve", 7)]
-    Path("new.csv").write_text("\n".join(["user,item", *rows]))
-    outcome = bayescl("recommend run --newcomers new.csv -k 3 --out new.csv")
-    assert outcome.out == "2 lists written to new.csv\n"
-    alone = loaded.recommend(items=["film 1", "film 4"], k=3)
-    for user, lists in pl.read_csv("new.csv").group_by("user", maintain_order=True):
-        assert user[0] in ("eve", "7")
-        assert lists["item"].to_list() == alone["item"].to_list()
-    assert "knows none of the items q" in bayescl("recommend run --items q").complaint
-    outcome = bayescl("recommend run --items 'film 1,film 4' -k 3")
-    assert "for the new user" in outcome.out
-    outcome = bayescl("recommend run --items 'film 1,film 4' -k 3 --out one.csv")
-    assert "1 list written to one.csv" in outcome.out
-    assert pl.read_csv("one.csv").columns == ["rank", "item", "score", "source"]

@@ -1,22 +1,18 @@
-"""EASE and iALS against dense solutions, and users who were not there in training."""
+"""EASE and iALS against dense solutions."""
 
 import numpy as np
 import pytest
 import torch
 
 from bayescl_lab.ranking.ease import EASE
-from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.scorers import EmbeddingScorer
 
 GENERATOR = np.random.default_rng(0)
 CHOSEN = np.argwhere(GENERATOR.random((40, 25)) < 0.3)
 CHOSEN = CHOSEN[(CHOSEN[:, 0] != 7) & (CHOSEN[:, 1] != 3)]  # a user and an item without any
 TRAIN = Interactions.from_pairs(*CHOSEN.T, user_ids=40, item_ids=25)
 LIKED = torch.from_numpy(TRAIN.matrix.toarray()).double()
-USERS, ITEMS = (torch.from_numpy(GENERATOR.normal(size=(size, 4))).float() for size in (40, 25))
-THERE = np.arange(40) != 7
 
 
 def test_ease_is_the_inverse_of_the_gram_matrix():
@@ -84,22 +80,3 @@ def test_users_of_ials_are_the_dense_solution_given_the_items_in_blocks_too(monk
 def test_bad_settings_of_ials_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         IALS(TRAIN, **options)
-
-
-def newcomers(users: torch.Tensor) -> NewcomerScorer:
-    return NewcomerScorer(EmbeddingScorer(users, ITEMS), TRAIN)
-
-
-def means() -> torch.Tensor:
-    return (LIKED @ ITEMS.double() / LIKED.sum(dim=1, keepdim=True).clamp(min=1)).float()
-
-
-def test_the_map_is_that_of_ridge_regression_over_users_with_items():
-    known, wanted = means()[THERE].double().numpy(), USERS[THERE].double().numpy()
-    penalty = 0.01 * np.mean(np.sum(known**2, axis=0))
-    expected = np.linalg.solve(known.T @ known + penalty * np.eye(4), known.T @ wanted)
-    np.testing.assert_allclose(newcomers(USERS).map.numpy(), expected, atol=1e-4)
-    other = USERS.clone()
-    other[7] = 1e6  # nobody learns from somebody without interactions
-    first, second = (newcomers(users).scores_from for users in (USERS, other))
-    torch.testing.assert_close(first(torch.tensor([1, 8])), second(torch.tensor([8, 1])))

@@ -28,7 +28,7 @@ COMMANDS = {
     "evaluate": "Evaluate a run: encoders by every probe, recommenders by full ranking.",
     "export": "Export a run's model for use without this library.",
     "inspect": "Measure false negatives and nuisances in embeddings, and recommend a loss.",
-    "recommend": "Show the best new items for a user, or write lists for many users.",
+    "recommend": "Show the best new items for a user, or write lists for all users.",
     "report": "Make an HTML page of runs and comparisons.",
     "train": "Train an encoder on arrays or images, or a recommender.",
 }

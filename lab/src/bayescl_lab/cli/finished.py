@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from bayescl_lab._fields import Count, Words, separated
+from bayescl_lab._fields import Count, Words
 from bayescl_lab._files import write_atomically
-from bayescl_lab.cli._console import console, print_result, printable, say
-from bayescl_lab.cli._console import table as table_of
-from bayescl_lab.cli._options import FLAT, check_output, named_encoder, write_table
-from bayescl_lab.ranking.data import TableOptions
-
-if TYPE_CHECKING:
-    import polars as pl
+from bayescl_lab.cli._console import console, print_result, say, table
+from bayescl_lab.cli._options import check_output, named_encoder, write_table
 
 
 def embed(
@@ -113,29 +106,20 @@ def recommend(
     run: Path,
     *,
     user: str | None = None,
-    items: tuple[str, ...] = (),
-    newcomers: Path | None = None,
-    table: Annotated[TableOptions, FLAT] = TableOptions(),
     k: Annotated[Count, Parameter(name=("-k", "--k"))] = 10,
     all: bool = False,
     out: Path | None = None,
     allow_known: bool = False,
 ) -> None:
-    """Show the best new items for a user, or write lists for many users.
+    """Show the best new items for a user, or write lists for all users.
 
     Lists exclude all items that the user has in the data. Users without items in the training split
-    get the most popular items, with "popularity" in the column source. Use --items for a user who
-    is not in the data, or --newcomers for several. Only the run's folder is needed, not the data.
-    Unknown items are skipped with a note.
+    get the most popular items, with "popularity" in the column source. Only the run's folder is
+    needed, not the data.
 
     Args:
         run: Run folder of "train ranking". The run may still be training.
         user: Id of the user in the data set.
-        items: Ids of the items of a user who is not in the data, separated by commas. Quote ids
-            with commas, as in 'a,"b, c"', or repeat the option.
-        newcomers: Table of users who are not in the data, with one row per user and item. Lists
-            are written to --out. The following options describe the table. By default, columns
-            with the names of the run's --user-column and --item-column are used.
         k: Number of items per list.
         all: Write lists for all users to --out.
         out: Output file, ending in .csv or .parquet. In .csv files, ids that a spreadsheet would
@@ -145,60 +129,32 @@ def recommend(
     from bayescl_lab.ranking.interactions import in_words
     from bayescl_lab.runs.ranking.serving import Recommender
 
-    if sum((all, newcomers is not None, user is not None, bool(items))) != 1:
-        raise ValueError(
-            "pass exactly one of --user ID, --items A,B,..., --newcomers FILE and --all"
-        )
-    if (all or newcomers is not None) and out is None:
-        raise ValueError("--all and --newcomers need --out, a file that ends in .csv or .parquet")
+    if (user is not None) == all:
+        raise ValueError("pass either --user ID or --all")
+    if all and out is None:
+        raise ValueError("--all needs --out, a file that ends in .csv or .parquet")
     if out is not None:
         check_output(out, ".csv", ".parquet")
-    owned = {} if newcomers is None else _newcomers(run, newcomers, table)
     recommender = Recommender(run)
-    whole = [[text] if not recommender.unknown("item", text) else separated(text) for text in items]
-    items = tuple(chain(*whole))
-    skipped = dict.fromkeys(recommender.unknown("item", [*items, *chain(*owned.values())]))
-    known = [item for item in items if item not in skipped]
-    if items and not known:
-        raise ValueError(f"the run knows none of the items {', '.join(items)}")
-    of_new = {
-        name: [item for item in theirs if item not in skipped] for name, theirs in owned.items()
-    }
-    try:
-        lists = recommender.recommend(
-            user,
-            k,
-            items=of_new or known or None,
-            all_users=all,
-            allow_known=allow_known,
-        )
-    except ValueError as error:
-        if user is None or not recommender.unknown("user", user):
-            raise
-        raise ValueError(f"{error}: name the items of a new user with --items") from None
-    if skipped:
-        shown = ", ".join(map(printable, [*skipped][:10])) + ", ..." * (len(skipped) > 10)
-        say(f"unknown items skipped, {len(skipped):,} of them: {shown}")
+    lists = recommender.recommend(user, k, all_users=all, allow_known=allow_known)
     if out is not None:
         write_table(lists, out)
     elif len(lists) > 0:
-        head = [name for name in lists.columns if name not in ("user", "source")]
-        rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in lists.select(head).rows()]
-        recipient = "the new user" if user is None else f"user {printable(user)}"
-        console().print(table_of(f"for {recipient}", head, rows, words=len(head) - 1))
-    made, by_popularity = map(_count_lists, (lists, lists.filter(source="popularity")))
-    wanted = recommender.record.known.num_users if all else len(of_new) or 1
+        shown = lists.drop("user", "source")
+        rows = [[*row[:-1], f"{row[-1]:.4f}"] for row in shown.rows()]
+        console().print(
+            table(f"for user {user}", shown.columns, rows, words=len(shown.columns) - 1)
+        )
+    made, by_popularity = (
+        some["user"].n_unique() for some in (lists, lists.filter(source="popularity"))
+    )
+    wanted = recommender.record.known.num_users if all else 1
     counts = {
         f"lists written to {out}": made if out is not None else 0,
         "lists of popular items, for lack of interactions in training": by_popularity,
         "users with every item: nothing is left to recommend (see --allow-known)": wanted - made,
     }
     say(*in_words({phrase: count for phrase, count in counts.items() if count}))
-
-
-def _count_lists(lists: pl.DataFrame) -> int:
-    """Return the number of lists in a table."""
-    return lists["user"].n_unique() if "user" in lists.columns else min(1, len(lists))
 
 
 def report(names: Words = (), *, out: Path | None = None) -> None:
@@ -221,25 +177,3 @@ def report(names: Words = (), *, out: Path | None = None) -> None:
     text = report_page(paths)
     write_atomically(check_output(file, ".html"), text)
     say(f"report: {file}")
-
-
-def _newcomers(run: Path, file: Path, options: TableOptions) -> dict[int | str, list[int | str]]:
-    """Return the items of every user in a table, in its order."""
-    import polars as pl
-
-    from bayescl_lab._tables import open_table
-    from bayescl_lab.ranking.data import RankingData
-    from bayescl_lab.ranking.readers.table import read_interactions_of
-    from bayescl_lab.runs.folder import RunFolder
-
-    reading = RankingData(str(file), **vars(options))
-    if not reading.no_header:
-        how = {name: getattr(reading, name) for name in ("separator", "encoding", "quote")}
-        header = open_table(file, has_header=True, **how).header
-        trained = RunFolder.find(run).config()
-        columns = [name for name in ("user_column", "item_column") if vars(options)[name] is None]
-        own = {name: trained[name] for name in columns if trained.get(name) in header}
-        reading = replace(reading, **own)
-    rows, _ = read_interactions_of(file, reading)
-    grouped = rows.select(pl.all().cast(pl.String)).group_by("user", maintain_order=True)
-    return dict(grouped.agg("item").rows())

@@ -12,7 +12,7 @@ not load the training loop.
 ``encoders``                   matrix factorization and LightGCN
 ``candidates``, ``losses``     sampling of candidates; BPR
 ``module``, ``batches``        the Lightning module; batches of users
-``scorers``, ``fold_in``       scores of embeddings and popularity; scores for new users
+``scorers``                    scores of embeddings and popularity
 ``ease``, ``ials``             recommenders in closed form and by alternating least squares
 ``full_ranking``, ``metrics``  the best unseen items of every user; metrics of lists
 =============================  ==============================================================

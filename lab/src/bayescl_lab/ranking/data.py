@@ -15,42 +15,16 @@ Split = Literal["per-user", "last", "time", "given", "none"]
 """Kinds of splits."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """Options for reading a table of users and items.
-
-    Attributes:
-        user_column: Column of users in a table. Default: guessed (user, user_id, userId, ...).
-        item_column: Column of items in a table. Default: guessed (item, item_id, movieId, ...).
-        separator: Column separator of a table. Default: detected.
-        encoding: Encoding of a text table, such as latin-1. Default: UTF-8.
-        quote: Meaning of double quotes around values: double (they enclose the value) or none (they
-            are ordinary characters). Default: detected.
-        no_header: Whether the first line of a table is an interaction. Columns are then named 1, 2
-            and so on. By default they are user, item, rating and timestamp, in this order.
-        skip_bad_rows: Skip and count rows of a table with missing or invalid values.
-        allow_null_ids: Keep ids such as NULL, nan and None, which otherwise count as missing.
-    """
-
-    user_column: str | None = None
-    item_column: str | None = None
-    separator: str | None = None
-    encoding: str | None = None
-    quote: Literal["double", "none"] | None = None
-    no_header: bool = False
-    skip_bad_rows: bool = False
-    allow_null_ids: bool = False
-
-
 _OF_TABLES = (
-    *(field.name for field in fields(TableOptions)),
-    *("rating_column", "timestamp_column", "date_format", "sum_ratings", "test_data"),
+    *("user_column", "item_column", "rating_column", "timestamp_column", "separator", "encoding"),
+    *("quote", "no_header", "skip_bad_rows", "allow_null_ids", "date_format", "sum_ratings"),
+    "test_data",
 )
 """Options that files of a fixed format do not need."""
 
 
 @dataclass(frozen=True)
-class RankingData(TableOptions):
+class RankingData:
     """Data set and options for reading it.
 
     Attributes:
@@ -61,6 +35,8 @@ class RankingData(TableOptions):
             given, or none, which trains on all interactions without evaluation.
             Default: given if the files have a test split, else per-user.
         split_seed: Seed of random splits.
+        user_column: Column of users in a table. Default: guessed (user, user_id, userId, ...).
+        item_column: Column of items in a table. Default: guessed (item, item_id, movieId, ...).
         rating_column: Column of ratings in a table. Default: guessed if ratings are used.
         timestamp_column: Column of times in a table. Default: guessed if times are used.
         min_rating: Lowest rating that counts. Default: all count.
@@ -69,6 +45,14 @@ class RankingData(TableOptions):
         date_format: Pattern of a table's dates, such as "%d.%m.%Y". Default: numbers, or dates such
             as 2024-05-31.
         test_data: Second table, with the test split.
+        separator: Column separator of a table. Default: detected.
+        encoding: Encoding of a text table, such as latin-1. Default: UTF-8.
+        quote: Meaning of double quotes around values: double (they enclose the value) or none (they
+            are ordinary characters). Default: detected.
+        no_header: Whether the first line of a table is an interaction. Columns are then named 1, 2
+            and so on. By default they are user, item, rating and timestamp, in this order.
+        skip_bad_rows: Skip and count rows of a table with missing or invalid values.
+        allow_null_ids: Keep ids such as NULL, nan and None, which otherwise count as missing.
 
     Raises:
         ValueError: if a value has the wrong type.
@@ -77,12 +61,20 @@ class RankingData(TableOptions):
     data: str = "ml-100k"
     split: Split | None = None
     split_seed: CountOr0 = 0
+    user_column: str | None = None
+    item_column: str | None = None
     rating_column: str | None = None
     timestamp_column: str | None = None
     min_rating: FiniteFloat | None = None
     sum_ratings: bool = False
     date_format: str | None = None
     test_data: str | None = None
+    separator: str | None = None
+    encoding: str | None = None
+    quote: Literal["double", "none"] | None = None
+    no_header: bool = False
+    skip_bad_rows: bool = False
+    allow_null_ids: bool = False
 
     @property
     def columns(self) -> dict[str, str | None]:

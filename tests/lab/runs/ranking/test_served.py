@@ -95,7 +95,6 @@ def test_what_training_did_not_see_is_left_out_everywhere(shop, tmp_path):
     for lists in (
         run.recommend(all_users=True, k=99),
         run.recommend("u1", k=99, allow_known=True),
-        run.recommend(items=["i1", "i2"], k=99),
         run.similar_items("i1", 99),
     ):
         assert not untrained & set(lists["item"])
@@ -106,34 +105,22 @@ def test_what_training_did_not_see_is_left_out_everywhere(shop, tmp_path):
 def test_lists_of_everybody_are_made_only_when_asked_for(shop):
     run = Recommender(shop / "run")
     for arguments in ({}, {"user_id": None}, {"user_id": "u1", "all_users": True}):
-        with pytest.raises(
-            ValueError, match=r"pass exactly one of user_id, items .* and all_users"
-        ):
+        with pytest.raises(ValueError, match="pass either user_id or all_users=True"):
             run.recommend(**arguments)
     assert run.recommend([], k=2).height == 0
     assert run.recommend(all_users=True, k=1)["user"].n_unique() > 30
 
 
-def test_text_is_one_id(shop):
+def test_text_is_one_id_and_unknown_ids_are_named(shop):
     run = Recommender(shop / "run")
-    alone = run.recommend(items=["i12"], k=5)
-    assert run.recommend(items="i12", k=5).equals(alone)
-    assert run.recommend(items={"eve": "i12"}, k=5).drop("user").equals(alone)
-    best = alone["item"][0]
-    assert best not in run.recommend(items="i12", k=5, exclude=best)["item"]
+    lists = run.recommend("u1", k=5)
+    assert run.recommend(np.str_("u1"), k=5).equals(lists)
+    best = lists["item"][0]
+    assert best not in run.recommend("u1", k=5, exclude=best)["item"]
     with pytest.raises(ValueError, match=r"has no item 1234$"):
-        run.recommend(items="1234")
-    assert run.recommend(np.str_("u1"), k=2).equals(run.recommend("u1", k=2))
-
-
-def test_unknown_ids_are_named_and_a_new_user_without_items_gets_popular_ones(shop):
-    run = Recommender(shop / "run")
-    assert run.unknown("user", ["u1", "x", "y", "x"]) == ["x", "y"]
+        run.recommend("u1", exclude="1234")
     with pytest.raises(ValueError, match="has no users x, y"):
-        run.recommend(["u1", "x", "y"])
-    lists = run.recommend(items={"ann": ["i1"], "bob": []}, k=3)
-    sources = lists.select("user", "source").unique(maintain_order=True)
-    assert sources.rows() == [("ann", "model"), ("bob", "popularity")]
+        run.recommend(["u1", "x", "y", "x"])
 
 
 def test_a_start_from_a_run_that_saw_the_evaluation_part_is_refused(shop, tmp_path):

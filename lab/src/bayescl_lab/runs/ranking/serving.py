@@ -6,7 +6,7 @@ not read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -16,9 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bayescl_lab._fields import Count, check_choice, checked
+from bayescl_lab._fields import Count, checked
 from bayescl_lab._types import AnyArray, Config
-from bayescl_lab.ranking.fold_in import NewcomerScorer
 from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
 from bayescl_lab.ranking.scorers import ServedScorer
 from bayescl_lab.runs.folder import Kind, RunFolder
@@ -27,8 +26,8 @@ from bayescl_lab.runs.ranking.ranking_run import RankingRun
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 from bayescl_lab.runs.record import hint
 
-Items = Sequence[int | str]
-"""Ids of items."""
+Ids = int | str | Sequence[int | str]
+"""One id, or several."""
 
 
 class Recommender:
@@ -57,67 +56,43 @@ class Recommender:
 
     def recommend(
         self,
-        user_id: int | str | Sequence[int | str] | None = None,
+        user_id: Ids | None = None,
         k: int = 10,
         *,
-        items: int | str | Items | Mapping[int | str, int | str | Items] | None = None,
         all_users: bool = False,
-        exclude: int | str | Items = (),
+        exclude: Ids = (),
         allow_known: bool = False,
     ) -> pl.DataFrame:
         """Return the best items that users do not have yet.
 
         A user's items in all parts of the data are excluded. Items without interactions in training
-        are never listed. Users without interactions in training get the most popular items. A new
-        user gets a list based on the user's items; see :mod:`bayescl_lab.ranking.fold_in`. Items of
-        the new user without interactions in training are ignored; without other items, the list has
-        popular items.
+        are never listed. Users without interactions in training get the most popular items.
 
         Args:
             user_id: Id of the user in the data set, or several ids.
             k: Number of items per list. Users who have nearly all items get fewer. Default: 10.
-            items: Ids of the items of a user who is not in the data, instead of ``user_id``; or the
-                items of several such users by their ids.
             all_users: Whether to make lists of all users, instead of ``user_id``. Default: False.
             exclude: Ids of further items to exclude. Default: none.
             allow_known: Whether lists may have items that the user has. Default: False.
 
         Returns:
-            One row per item, list by list, with columns ``user`` (not for ``items`` of one user),
-            ``rank`` from 1, ``item``, ``score`` and ``source``. The source is "model", or
-            "popularity" for popular items, which have the number of their users as score.
+            One row per item, list by list, with columns ``user``, ``rank`` from 1, ``item``,
+            ``score`` and ``source``. The source is "model", or "popularity" for popular items,
+            which have the number of their users as score.
 
         Raises:
-            ValueError: if ``exclude``, ``items`` or the users have an unknown id, not exactly one
-                of ``user_id``, ``items`` and ``all_users`` is given, ``items`` is empty, or ``k``
-                is below 1.
+            ValueError: if ``exclude`` or the users have an unknown id, not exactly one of
+                ``user_id`` and ``all_users`` is given, or ``k`` is below 1.
         """
-        if (user_id is not None) + (items is not None) + all_users != 1:
-            raise ValueError(
-                "pass exactly one of user_id, items (of a new user) and all_users=True"
-            )
-        if items is not None and len(_listed(items)) == 0:
-            raise ValueError("items must name at least one item, got none")
+        if (user_id is not None) == all_users:
+            raise ValueError("pass either user_id or all_users=True")
         k = min(checked("k", k, Count), self.trained_on.num_items)
         served = ServedScorer(self.scorer, self.trained_on)
         served.left_out[torch.from_numpy(self._indices("item", exclude))] = True
-        if items is not None:
-            many = items if isinstance(items, Mapping) else {None: items}
-            owned = {
-                None if user is None else str(user): self._indices("item", theirs)
-                for user, theirs in many.items()
-            }
-            return self._newcomer_lists(owned, k, served, allow_known=allow_known)
         rows = np.arange(served.num_users) if all_users else self._indices("user", user_id)
         known = None if allow_known else self.record.known
         top = full_ranking(served, k, seen=known, users=torch.from_numpy(rows))
         return self._frame(top.items, top.scores, self._ids["user"][rows], ~served.is_new[rows])
-
-    def unknown(self, kind: str, ids: object) -> list[str]:
-        """Return the distinct ids of users or items ("user" or "item") that are not in the data."""
-        check_choice("kind", kind, ("user", "item"))
-        index = self._index[kind]
-        return [name for name in dict.fromkeys(_listed(ids)) if name not in index]
 
     def similar_items(self, item_id: int | str, k: int = 10) -> pl.DataFrame:
         """Return the ``k`` items with the most similar embeddings, by cosine.
@@ -154,35 +129,6 @@ class Recommender:
         counts: AnyArray = self.trained_on.matrix.sum(axis=1 if of == "users" else 0)
         return np.asarray(counts > 0)
 
-    def _newcomer_lists(
-        self,
-        owned: Mapping[str | None, NDArray[np.int64]],
-        k: int,
-        served: ServedScorer,
-        *,
-        allow_known: bool,
-    ) -> pl.DataFrame:
-        """Return lists for new users, given the columns of their items."""
-        is_trained = self.trained_rows("items")
-        frames = []
-        for user, columns in owned.items():
-            known = np.unique(columns[is_trained[columns]])
-            by_model = len(known) > 0
-            chosen = torch.from_numpy(known)
-            scores = self._newcomers.scores_from(chosen) if by_model else served.popularity.clone()
-            scores[served.left_out] = -torch.inf
-            if not allow_known:
-                scores[torch.from_numpy(columns)] = -torch.inf
-            values, best = top_columns(scores[None], k)
-            names = None if user is None else [user]
-            frames.append(self._frame(best, values, names, torch.tensor([by_model])))
-        return pl.concat(frames)
-
-    @cached_property
-    def _newcomers(self) -> NewcomerScorer:
-        """Scorer of new users."""
-        return NewcomerScorer(self.scorer, self.trained_on)
-
     @cached_property
     def _index(self) -> dict[str, dict[str, int]]:
         """Row of each user and column of each item by id as text."""
@@ -193,14 +139,14 @@ class Recommender:
 
     def _indices(self, kind: str, ids: object) -> NDArray[np.int64]:
         """Return the rows of users or columns of items; raise ``ValueError`` on unknown ids."""
-        index, unknown = self._index[kind], self.unknown(kind, ids)
-        if unknown:
-            names = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
+        index, names = self._index[kind], _listed(ids)
+        if unknown := [name for name in dict.fromkeys(names) if name not in index]:
+            shown = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
             raise ValueError(
-                f"{self.trained_on.name} has no {kind}{'s' * (len(unknown) > 1)} {names}"
+                f"{self.trained_on.name} has no {kind}{'s' * (len(unknown) > 1)} {shown}"
                 f"{hint(unknown[0], index)}"
             )
-        return np.array([index[name] for name in _listed(ids)], dtype=np.int64)
+        return np.array([index[name] for name in names], dtype=np.int64)
 
     def _frame(
         self,
