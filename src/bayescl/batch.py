@@ -100,13 +100,13 @@ class Batch:
         columns: One or more blocks of candidates, side by side. All anchors share a block, or each
             anchor has its own rows in it.
         anchor_of: Anchor of each pair. ``None``: pair i belongs to anchor i.
-        own: Column of each anchor itself, if the first block holds the anchors.
-        positive: Column of each pair's positive, if the first block holds the positives.
+        own: Column of each anchor itself, if the first block contains the anchors.
+        positive: Column of each pair's positive, if the first block contains the positives.
         valid: False where a column must not be a candidate of an anchor.
         weight: Non-negative weight of each pair.
         target: Target probabilities of the candidates, dense or sparse COO, or the rule that
             computes them from teacher and labels. ``None`` for no target.
-        is_replicated: Whether all processes hold the same shared columns. They are then not
+        is_replicated: Whether all processes have the same shared columns. They are then not
             gathered.
         are_units: Whether all embeddings are known to have length 1 or 0, which bounds the logits.
     """
@@ -216,8 +216,8 @@ class Batch:
         if alone is not None:
             mask.scatter_(1, alone[rows], True)
         if self.anchor_of is not None and self.positive is not None:
-            held = (self.anchor_of >= rows.start) & (self.anchor_of < rows.stop)
-            mask[self.anchor_of[held] - rows.start, self.positive[held]] = True
+            inside = (self.anchor_of >= rows.start) & (self.anchor_of < rows.stop)
+            mask[self.anchor_of[inside] - rows.start, self.positive[inside]] = True
         return mask
 
     def _other_domains(self, block: Rows, rows: slice) -> Bool[Tensor, "rows candidates"] | bool:

@@ -114,7 +114,7 @@ class ContrastiveLoss(nn.Module):
         check_finite: Whether to check embeddings and logits for NaN and infinity and raise an error
             that names the cause. This synchronizes with the device. Otherwise the loss of an anchor
             is NaN if its logits are not finite. Rows that ``valid`` or ``margin`` excludes may
-            hold NaN or infinity. Default: False.
+            contain NaN or infinity. Default: False.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -248,10 +248,10 @@ class ContrastiveLoss(nn.Module):
         """Restore the hyper-parameters from a ``state_dict``, or raise ``ValueError``."""
         names = self.get_extra_state()
         if not isinstance(state, Mapping) or any(name not in state for name in names):
-            held = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
+            found = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
             raise ValueError(
                 f"the state of {type(self).__name__} must contain the numbers "
-                f"{', '.join(names)}, got {held}"
+                f"{', '.join(names)}, got {found}"
             )
         for name in names:
             # A learnable temperature is a parameter, and comes with the parameters.
@@ -312,7 +312,7 @@ class ContrastiveLoss(nn.Module):
                 Jaccard similarity of the classes replaces the teacher's cosine, and candidates
                 without a common class get none. Has no effect if ``positive_share`` is 1.
             target: Target probability of each candidate, ``[anchors, columns]``, dense or sparse
-                COO: rows and columns are those of ``valid``. The positive has the remaining
+                COO, with the rows and columns of ``valid``. The positive has the remaining
                 probability, so a row of zeros means no soft target. Entries of rows that are not
                 candidates count as 0. ``positive_share`` does not apply; see
                 :func:`~bayescl.functional.target_probabilities` for a target from similarities or
@@ -816,7 +816,7 @@ class ContrastiveLoss(nn.Module):
             },
             "margin": repr(margin),
         }
-        del settings["temperature"]  # compared with that of the call
+        del settings["temperature"]  # compared with the temperature of the call
         return list(settings.items())
 
     def _check_candidates(self, losses: Float[Tensor, " pairs"], batch: Batch) -> None:

@@ -1,6 +1,6 @@
 """Gathering of rows from all processes, with gradients.
 
-Processes may hold unequal numbers of rows. Before anything large is sent, every process sends a
+Processes may have unequal numbers of rows. Before anything large is sent, every process sends a
 short note with its sizes. All processes read the same notes, so either all continue or all raise
 the same error. This covers checks of settings and of input. Code that raises on one process
 elsewhere, such as an encoder or an objective of your own, does not inform the others: they wait
@@ -98,14 +98,14 @@ def kind_of(rows: Tensor) -> list[tuple[str, Any]]:
     ]
 
 
-def by_rank(held: Mapping[int, Any]) -> str:
+def by_rank(values: Mapping[int, Any]) -> str:
     """Format values by rank, as in ``8 on rank 0, 2; 6 on rank 1``, for the first few ranks."""
-    holders: dict[str, list[str]] = {}
-    for holder, value in held.items():
-        holders.setdefault(str(value), []).append(str(holder))
+    ranks_of: dict[str, list[str]] = {}
+    for rank, value in values.items():
+        ranks_of.setdefault(str(value), []).append(str(rank))
     return "; ".join(
         f"{value} on rank {', '.join(ranks[:_RANKS_NAMED])}{', ...' * (len(ranks) > _RANKS_NAMED)}"
-        for value, ranks in holders.items()
+        for value, ranks in ranks_of.items()
     )
 
 

@@ -243,7 +243,7 @@ class _Run:
     ) -> None:
         """Add the gradients of a few anchors' losses by embeddings and temperature.
 
-        ``both`` holds each pair's anchor and positive. It is ``None`` if positives are columns.
+        ``both`` is each pair's anchor and positive. It is ``None`` if positives are columns.
         """
         factor, temperature = gradients.factor, self.temperature
         grad_anchors, grad_positives, grad_temperature, *grad_columns = total

@@ -37,7 +37,7 @@ The anchor itself and its positive are also groups: column j has the number j, a
 the number of the column to leave out. -1 means none. All domains must agree, and -1 agrees with
 every domain. A matrix of bytes, `valid`, excludes further columns.
 
-Limits: a program holds whole rows, so dimensions are at most 256, and blocks of wide rows have fewer
+Limits: a program loads whole rows, so dimensions are at most 256, and blocks of wide rows have fewer
 rows. Products have the precision "ieee" (float32), which does not use tensor cores.
 """
 

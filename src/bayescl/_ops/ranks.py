@@ -101,7 +101,7 @@ def map_cdf(
         counted = values if valid is None else torch.where(valid, values, 0.0)
         # A row of small cosines has the rounding errors of the other rows: its vectors are as
         # long. The bound keeps a row that is much longer from tying all others. Rows that are not
-        # finite have no ranks and do not change those of other rows.
+        # finite have no ranks and do not affect other rows.
         magnitude = counted.abs().amax(dim=1, keepdim=True).nan_to_num(0.0, posinf=0.0)
         usual = magnitude.sort(dim=0).values[len(magnitude) // 2]
         slack = ties_up_to * torch.maximum(magnitude, torch.fmin(magnitude.amax(), 8 * usual))
@@ -196,7 +196,7 @@ def _order_of_bounded(
     """Return the columns of each row in increasing order.
 
     NumPy sorts integers with vector instructions, in a fifth of the time of an ``argsort``. A key
-    holds the logit, rounded to less than the difference at which logits tie, and the column.
+    contains the logit, rounded to less than the difference at which logits tie, and the column.
     """
     width = values.shape[1]
     if values.dtype != torch.float32 or width > 256:

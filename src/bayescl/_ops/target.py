@@ -96,8 +96,8 @@ def shared_probability(
         positive_share: Share of the positive, or ``None`` if it takes part in the softmax.
         positive_logit: Logit of the positive in that softmax.
     """
-    # One more column holds the positive. At the lowest number, it only takes the probability of
-    # rows without any other.
+    # One more column is for the positive. At the lowest number, it only takes the probability
+    # of rows without any other.
     column = logits.new_empty(len(logits), 1)
     column.fill_(positive_logit if positive_share is None else LOWEST)
     shares = torch.cat([logits, column], dim=1).softmax(dim=1)[:, :-1]

@@ -47,7 +47,7 @@ def text_keys(features: Features, salt: int = 0) -> Int[Tensor, " rows"]:
 
 
 def is_text(features: Features) -> bool:
-    """Return whether a column holds texts alone, without images or sound."""
+    """Return whether a column contains only texts, without images or sound."""
     return "input_ids" in features and not _NOT_TEXT & features.keys()
 
 

@@ -52,10 +52,10 @@ _LabelField = Literal["labels", "groups", "domains"]
 class ContrastiveRankingLoss(nn.Module):
     """Loss of this package on a batch of texts.
 
-    The first column holds anchors, the second their positives; all further columns are hard
-    negatives. An anchor's candidates are the positives of the other rows and all hard negatives,
-    as in ``MultipleNegativesRankingLoss``. The defaults give the values of that loss, except that
-    equal texts are not negatives.
+    The first column contains the anchors, the second their positives, and all further columns hard
+    negatives. An anchor's candidates are the positives of the other rows and all hard negatives. By
+    default, the loss equals ``MultipleNegativesRankingLoss``, except that equal texts are not
+    negatives.
 
     Empty texts among hard negatives and further positives are ignored, so rows may have fewer
     of them. :func:`ranking_dataset` fills rows of unequal length.
@@ -73,7 +73,7 @@ class ContrastiveRankingLoss(nn.Module):
             after truncation and prompts. ``"keep"`` excludes none. Default: ``"mask"``.
         teacher: Source of soft targets. ``"documents"`` takes the model's own embeddings of the
             positives, without gradient and without another forward pass. ``"label"`` takes the data
-            set's label column, which then holds an embedding of each pair's document by any model.
+            set's label column, an embedding of each pair's document by any model.
             Another model encodes the decoded texts itself. Candidates with similar documents share
             ``1 - loss.positive_share`` of the target. Hard negatives get target probability only
             with ``margin.extra``. ``"scores"`` takes the label column as scores of the row's
@@ -87,7 +87,7 @@ class ContrastiveRankingLoss(nn.Module):
         label_column: Content of the data set's label column: ``"labels"`` for classes,
             ``"groups"`` for keys of documents that are never negatives of each other, or
             ``"domains"``; -1 where unknown. Groups may be one integer per pair, or one per positive
-            and hard negative, ``[batch, documents]``. With several names, the column holds one
+            and hard negative, ``[batch, documents]``. With several names, the column has one
             integer for each. Default: the column is not used.
         num_positives: Number of columns of positives. Each is a positive of its row's anchor, and
             not a candidate. Default: 1.
@@ -446,8 +446,8 @@ class CachedContrastiveRankingLoss(CachedLossMixin, ContrastiveRankingLoss):  # 
 def ranking_dataset(dataset: Dataset, *, num_positives: int = 1, scores: str = "scores") -> Dataset:
     """Return a data set with one text per cell, and check every row.
 
-    The first column holds anchors, the next ``num_positives`` columns positives, and all further
-    columns hard negatives. A cell holds a text, a list of texts, or ``None``. Lists become columns,
+    The first column contains anchors, the next ``num_positives`` columns positives, and all further
+    columns hard negatives. A cell is a text, a list of texts, or ``None``. Lists become columns,
     and rows with fewer texts are filled with empty texts, which
     :class:`ContrastiveRankingLoss` leaves out.
 
@@ -463,7 +463,7 @@ def ranking_dataset(dataset: Dataset, *, num_positives: int = 1, scores: str = "
         the label column. Lists of scores are filled with NaN. Other label columns are unchanged.
 
     Raises:
-        ValueError: if a row has no anchor or no positive, a cell holds something else, or a list of
+        ValueError: if a row has no anchor or no positive, a cell is anything else, or a list of
             scores has the wrong length. The message names the row, counted from 0.
 
     Example:
