@@ -159,15 +159,6 @@ def check_keys(
     check_shape(name, values, wanted)
 
 
-def check_labels(
-    name: str, labels: Tensor, shape: Sequence[int], device: torch.device | None = None
-) -> None:
-    """Check that labels are integers of at least -1 and have the expected shape."""
-    check_keys(name, labels, shape, device, keys=0)
-    if is_eager_cpu(labels) and labels.numel() and int(labels.min()) < -1:
-        raise ValueError(f"{name} must be at least -1, which means unknown, got {labels.min():d}")
-
-
 def check_indices(
     name: str, indices: Tensor, shape: Sequence[int], count: int, kind: str, device: torch.device
 ) -> None:

@@ -7,13 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from bayescl._checks import (
-    check_keys,
-    check_labels,
-    check_shape,
-    check_tensor,
-    is_eager_cpu,
-)
+from bayescl._checks import check_keys, check_shape, check_tensor, is_eager_cpu
 from bayescl._ops.similarity import unit_vectors
 from bayescl._types import Float, Int, Tensor
 
@@ -147,7 +141,11 @@ def _checked_labels(title: str, labels: Tensor, embeddings: Tensor, like: Rows |
     if others is not None and others.is_floating_point() != is_several:
         raise ValueError(f"{title} must have one class per row, or several, like labels")
     if not is_several:
-        check_labels(title, labels, shape, device)
+        check_keys(title, labels, shape, device, keys=0)
+        if is_eager_cpu(labels) and labels.numel() and int(labels.min()) < UNKNOWN:
+            raise ValueError(
+                f"{title} must be at least -1, which means unknown, got {labels.min():d}"
+            )
         return labels.long()
     check_shape(title, labels, (*shape, "classes" if others is None else others.shape[-1]))
     if labels.is_complex():

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from bayescl._checks import check_choice, check_mask
 from bayescl._ops.log_space import log_count, masked_logsumexp
 from bayescl._ops.objective import LogSumObjective, Objective
-from bayescl._types import Bool, Float, Int, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
+from bayescl._types import Bool, Float, Int, Tensor
 from bayescl.batch import Layout
 from bayescl.losses import ContrastiveLoss
 
@@ -129,42 +129,28 @@ def joined(batches: Sequence[ScoredCandidates]) -> ScoredCandidates:
     return replace(batches[0], positive=positive, **whole)
 
 
-class _Recorder(LogSumObjective):
-    """Objective that stores its arguments and returns losses of 0."""
-
-    def __init__(self) -> None:
-        self.calls: list[dict[str, Any]] = []
-
-    def __call__(
-        self, positive: PositiveLogits, unlabeled: UnlabeledLogits, **known: Any
-    ) -> PerAnchor:
-        self.calls.append({"positive": positive, "unlabeled": unlabeled, **known})
-        return torch.zeros_like(positive)
-
-
-class _Twin(ContrastiveLoss):
-    """Loss with the settings of another loss and a recording objective."""
-
-    def __init__(self, loss: ContrastiveLoss, recorder: _Recorder) -> None:
-        same: Any = {"temperature": loss.temperature, "normalize": loss.normalize}
-        super().__init__(recorder, **same, reduction="none", engine="reference")
-        self._given_warnings = {"candidates", "labels"}  # the original loss gives the warnings
-
-
 def _recorded(
     loss: ContrastiveLoss, layout: Layout, embeddings: tuple[Tensor, ...], options: dict[str, Any]
 ) -> ScoredCandidates:
     """Return the arguments that the objective receives in a call of the loss."""
-    recorder = _Recorder()
-    calls = {"two_views": "forward", "views": "forward", "logits": "from_logits"}
-    getattr(_Twin(loss, recorder), calls.get(layout, layout))(*embeddings, **options)
-    if len(recorder.calls) != 1:
+    calls: list[tuple[Tensor, Tensor, Tensor | None]] = []
+
+    def record(positive: Tensor, unlabeled: Tensor, *, valid: Tensor | None = None) -> Tensor:
+        calls.append((positive, unlabeled, valid))
+        return torch.zeros_like(positive)
+
+    same: Any = {"temperature": loss.temperature, "normalize": loss.normalize}
+    twin = ContrastiveLoss(record, **same, reduction="none", engine="reference")
+    twin._given_warnings = {"candidates", "labels"}  # the original loss gives the warnings
+    names = {"two_views": "forward", "views": "forward", "logits": "from_logits"}
+    getattr(twin, names.get(layout, layout))(*embeddings, **options)
+    if len(calls) != 1:
         raise ValueError("both_directions must be False: score one direction at a time")
-    (call,) = recorder.calls
-    if call["valid"] is None:
-        call["valid"] = torch.ones_like(call["unlabeled"], dtype=torch.bool)
+    positive, unlabeled, valid = calls[0]
+    if valid is None:
+        valid = torch.ones_like(unlabeled, dtype=torch.bool)
     objective = loss.objective(loss.temperature)
-    return ScoredCandidates(**call, objective=objective, sees_labels=loss.needs_groups)
+    return ScoredCandidates(positive, unlabeled, valid, objective, sees_labels=loss.needs_groups)
 
 
 @torch.no_grad()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
@@ -33,29 +32,21 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 and "\n" not in text else f"a {type(value).__name__}"
 
 
-class LoneItems:
-    """Compute the loss 0 for batches of one item, as other libraries do.
+def loss_of_one_item(
+    loss: ContrastiveLoss, first: Float[Tensor, "batch dim"], second: Float[Tensor, "batch dim"]
+) -> Float[Tensor, "*pairs"] | None:
+    """Return 0, with gradient 0, for a batch of one item; warn once. Else return ``None``.
 
-    Such batches may occur at the end of an epoch.
+    Other libraries do the same. Such batches may occur at the end of an epoch.
     """
-
-    def __init__(self) -> None:
-        self._has_warned = False
-
-    def loss_of(
-        self, loss: ContrastiveLoss, first: Float[Tensor, "1 dim"], second: Float[Tensor, "1 dim"]
-    ) -> Float[Tensor, "*pairs"] | None:
-        """Return 0, with gradient 0, for a batch of one item; warn once. Else return ``None``."""
-        is_lone = first.ndim == 2 and len(first) == 1 and first.shape == second.shape
-        if not is_lone or (loss.gather and distributed.world_size() > 1):
-            return None
-        if not self._has_warned:
-            self._has_warned = True
-            warnings.warn(
-                "a batch of one item has no candidates, so its loss is 0; pass drop_last=True to "
-                "the DataLoader to drop it",
-                stacklevel=5,
-            )
-        wide = torch.promote_types(first.dtype, torch.float32)
-        zero = (0 * first.to(wide) + 0 * second.to(wide)).sum(dim=1)
-        return loss.reduced(torch.cat([zero, zero]))
+    is_lone = first.ndim == 2 and len(first) == 1 and first.shape == second.shape
+    if not is_lone or (loss.gather and distributed.world_size() > 1):
+        return None
+    loss._warn_once(
+        "one item",
+        "a batch of one item has no candidates, so its loss is 0; pass drop_last=True to the "
+        "DataLoader to drop it",
+    )
+    wide = torch.promote_types(first.dtype, torch.float32)
+    zero = (0 * first.to(wide) + 0 * second.to(wide)).sum(dim=1)
+    return loss.reduced(torch.cat([zero, zero]))

@@ -11,7 +11,7 @@ from torch import nn
 
 from bayescl import distributed
 from bayescl._types import Float, Tensor
-from bayescl.integrations._losses import LoneItems, new_loss
+from bayescl.integrations._losses import loss_of_one_item, new_loss
 from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
 
@@ -56,7 +56,6 @@ class NTXentLoss(nn.Module):
             raise ValueError(f"memory_bank_size must be 0 (no memory bank), got {memory_bank_size}")
         self.loss = new_loss(loss, temperature=temperature, **options)
         self.gather_distributed = gather_distributed
-        self._lone_items = LoneItems()
 
     def forward(
         self,
@@ -79,7 +78,7 @@ class NTXentLoss(nn.Module):
             ValueError: if shapes do not match.
         """
         self.loss.gather = self.gather_distributed and distributed.is_initialized()
-        value = self._lone_items.loss_of(self.loss, out0, out1)
+        value = loss_of_one_item(self.loss, out0, out1)
         if value is None:
             value = self.loss(out0, out1, teacher=teacher, **metadata)
         return value

@@ -14,7 +14,7 @@ from torch import nn
 from bayescl import distributed
 from bayescl._checks import check_choice
 from bayescl._types import Float, Int, Tensor
-from bayescl.integrations._losses import LoneItems, new_loss
+from bayescl.integrations._losses import loss_of_one_item, new_loss
 from bayescl.integrations._texts import text_keys
 from bayescl.losses import ContrastiveLoss, InfoNCELoss
 
@@ -66,7 +66,6 @@ class ClipLoss(nn.Module):
         self.world_size = world_size
         self.teacher = teacher
         self.loss = new_loss(loss, normalize=False, **options)
-        self._lone_items = LoneItems()
 
     def forward(
         self,
@@ -95,7 +94,7 @@ class ClipLoss(nn.Module):
         if teacher is None and self.teacher is not None:
             teacher = text_features if self.teacher == "text" else image_features
         self.loss.gather = self.world_size > 1 and distributed.is_initialized()
-        value = self._lone_items.loss_of(self.loss, image_features, text_features)
+        value = loss_of_one_item(self.loss, image_features, text_features)
         if value is None:
             value = self.loss.in_batch(
                 image_features,

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
-
-import torch
 
 from bayescl._checks import check_choice
 from bayescl._engine import Engine
@@ -165,9 +162,4 @@ class BayesianContrastiveLoss(ContrastiveLoss):
     def objective(self, temperature: float | Tensor) -> Objective:
         """Return the objective on logits, which does not depend on the temperature."""
         del temperature
-        # torch.compile cannot trace a cached function.
-        objective = Bayesian if torch.compiler.is_compiling() else _objective
-        return objective(self.alpha, self.beta, self.tau_plus, self.ranks)
-
-
-_objective = lru_cache(maxsize=8)(Bayesian)  # saves making the objective in each call
+        return Bayesian(self.alpha, self.beta, self.tau_plus, self.ranks)
