@@ -16,7 +16,7 @@ from bayescl._checks import is_eager_cpu
 from bayescl._engine.reference import ObjectiveAt, checked_losses, rows_not_finite
 from bayescl._engine.targets import target_rows
 from bayescl._ops.objective import LogSumObjective, tensors
-from bayescl._ops.ranks import map_binned_cdf, map_counted_cdf
+from bayescl._ops.ranks import map_bounded_cdf
 from bayescl._types import Float, Int, Tensor
 from bayescl.batch import Batch, Excluded
 
@@ -255,8 +255,7 @@ def sums_of(objective: LogSumObjective, chunk: Chunk, excluded: Excluded) -> lis
     reach = chunk.reach
     if reach is not None and (excluded.mask is None or not is_eager_cpu(logits)):
         excluded.fill_(logits, -torch.inf)
-        map_bounded = map_counted_cdf if is_eager_cpu(logits) else map_binned_cdf
-        log_weights = map_bounded(
+        log_weights = map_bounded_cdf(
             logits,
             # Weights above 5e8 are cut, so that sums do not overflow.
             lambda cdf: objective.weights_of_cdf(cdf).log().clamp(max=_LARGEST_EXPONENT / 2),

@@ -15,7 +15,6 @@ from bayescl._ops.log_space import at_least_float32
 from bayescl._types import Bool, Float, Int, Tensor
 
 Ranks = Literal["mid", "upper"]
-Transform = Callable[[Tensor, Tensor, Tensor], Tensor]
 RANKS: tuple[Ranks, ...] = ("mid", "upper")
 BINS = 1025
 """Number of bins of the histogram for ranks on a GPU: cosines are rounded to 1/512. The number is
@@ -105,49 +104,39 @@ def map_cdf(
         magnitude = counted.abs().amax(dim=1, keepdim=True).nan_to_num(0.0, posinf=0.0)
         usual = magnitude.sort(dim=0).values[len(magnitude) // 2]
         slack = ties_up_to * torch.maximum(magnitude, torch.fmin(magnitude.amax(), 8 * usual))
-    if valid is None:
-        count = torch.full((1, 1), values.shape[1], device=values.device)
-    else:
-        # Infinity sorts after all valid values.
-        largest = torch.finfo(values.dtype).max
-        values = torch.where(valid, values.clamp(max=largest), torch.inf)
-        count = valid.sum(dim=1, keepdim=True)
-    count = count.expand(len(values), 1)
+    excluded = torch.zeros((1, 1), dtype=torch.int64, device=values.device)
+    if valid is not None:
+        # -inf sorts before all valid values.
+        lowest = torch.finfo(values.dtype).min
+        values = torch.where(valid, values.clamp(min=lowest), -torch.inf)
+        excluded = (~valid).sum(dim=1, keepdim=True)
+    excluded = excluded.expand(len(values), 1)
+    position = torch.arange(values.shape[1], device=values.device)
 
-    def transform(below: Tensor, through: Tensor, count: Tensor) -> Tensor:
-        # Masked columns do not count.
-        below, through = below.minimum(count), through.minimum(count)
-        doubled = below + through if ranks == "mid" else 2 * through
-        return function(doubled.to(values.dtype) / (2 * count.clamp(min=1)))
+    def transform(doubled: Tensor, excluded: Tensor) -> Tensor:
+        number = values.shape[1] - excluded
+        ranks = (doubled - 2 * excluded).clamp(min=0)  # excluded values have no rank
+        return function(ranks.to(values.dtype) / (2 * number.clamp(min=1)))
 
     if not is_eager_cpu(values):
         # Without branches on the data: each value's number below it, and up to its ties.
         ordered, columns = values.sort(dim=1)
         tied = _ties(ordered, slack)
-        position = torch.arange(values.shape[1], device=values.device)
         edge = tied.new_ones(len(tied), 1)
         starts, ends = torch.cat([edge, ~tied], dim=1), torch.cat([~tied, edge], dim=1)
         below = torch.where(starts, position, 0).cummax(dim=1).values
         last = torch.where(ends, position, len(position) - 1).flip(1).cummin(dim=1).values.flip(1)
-        result = ordered.scatter(1, columns, transform(below, last + 1, count))
+        result = ordered.scatter(1, columns, transform(_doubled(below, last + 1, ranks), excluded))
     else:
         # Rows with equally many candidates and without ties have the same values.
-        position = torch.arange(values.shape[1])
-        counts, which = torch.unique(count, return_inverse=True)
-        tables = transform(position, position + 1, counts[:, None])  # [numbers, columns]
-        mapped = tables.expand_as(values) if len(counts) == 1 else tables[which.squeeze(1)]
-        result = torch.empty_like(values)
-        for rows in _blocks(values):
-            columns = torch.from_numpy(np.argsort(values[rows].numpy(), axis=1))
-            tied = _ties(values[rows].gather(1, columns), None if slack is None else slack[rows])
-            tied &= position[1:] < count[rows]  # masked values, at the end, may be equal
-            result[rows].scatter_(
-                1, columns, _with_ties(mapped[rows], tied, count[rows, 0], transform)
-            )
+        numbers, which = torch.unique(excluded, return_inverse=True)
+        untied = transform(_doubled(position, position + 1, ranks), numbers[:, None])
+        untied = untied.expand_as(values) if len(numbers) == 1 else untied[which.squeeze(1)]
+        result = _map_sorted(values, untied, transform, excluded, slack, ranks)
     return result.view(unlabeled.shape)
 
 
-def map_counted_cdf(
+def map_bounded_cdf(
     logits: Float[Tensor, "rows columns"],
     function: Callable[[Tensor], Tensor],
     *,
@@ -156,69 +145,12 @@ def map_counted_cdf(
     ranks: Ranks,
     key: Hashable,
 ) -> Float[Tensor, "rows columns"]:
-    """Apply ``function`` to the CDF of each logit on the CPU, in little time for small batches.
+    """Apply ``function`` to the CDF of each logit, given a bound of the logits.
 
-    The arguments are those of :func:`map_binned_cdf`, but ranks are exact, and ``excluded`` must be
-    known. Logits tie if they differ by no more than the rounding of products.
-    """
-    assert excluded is not None
-    table = _table(function, logits.shape[1] - excluded, logits, key)
-    untied = table[1::2] if ranks == "mid" else table[2::2]
-    untied = F.pad(untied, (excluded, 0), value=-torch.inf)
-    slack = ROUNDING * torch.finfo(logits.dtype).eps * reach
-
-    def transform(below: Tensor, through: Tensor, excluded: Tensor) -> Tensor:
-        doubled = below + through if ranks == "mid" else 2 * through
-        return table[doubled - 2 * excluded]
-
-    of_rows = torch.tensor(excluded).expand(len(logits))
-    result = torch.empty_like(logits)
-    for rows in _blocks(logits):
-        values = logits[rows]
-        columns = _order_of_bounded(values, reach)
-        tied = _ties(values.gather(1, columns), slack)
-        tied[:, :excluded] = False  # the difference of the first is infinite, or NaN
-        result[rows].scatter_(
-            1, columns, _with_ties(untied.expand_as(values), tied, of_rows[rows], transform)
-        )
-    return result
-
-
-def _blocks(values: Float[Tensor, "rows columns"]) -> list[slice]:
-    """Return slices of rows that are sorted at a time."""
-    rows = max(1, _BLOCK // values.shape[1])
-    return [slice(start, start + rows) for start in range(0, len(values), rows)]
-
-
-def _order_of_bounded(
-    values: Float[Tensor, "rows columns"], reach: float
-) -> Int[Tensor, "rows columns"]:
-    """Return the columns of each row in increasing order.
-
-    NumPy sorts integers with vector instructions, in a fifth of the time of an ``argsort``. A key
-    contains the logit, rounded to less than the difference at which logits tie, and the column.
-    """
-    width = values.shape[1]
-    if values.dtype != torch.float32 or width > 256:
-        return torch.from_numpy(np.argsort(values.numpy(), axis=1))
-    keys = (values * (2**22 / reach)).clamp_(min=-(2**22) - 1).to(torch.int32)
-    keys = keys.mul_(256).add_(torch.arange(width, dtype=torch.int32))
-    return torch.from_numpy(np.sort(keys.numpy(), axis=1)).bitwise_and_(255).long()
-
-
-def map_binned_cdf(
-    logits: Float[Tensor, "rows columns"],
-    function: Callable[[Tensor], Tensor],
-    *,
-    reach: float,
-    excluded: int | None,
-    ranks: Ranks,
-    key: Hashable,
-) -> Float[Tensor, "rows columns"]:
-    """Apply ``function`` to the CDF of each logit, from a histogram of each row.
-
-    Logits in one of the ``BINS`` bins between ``-reach`` and ``reach`` tie. This replaces the sort
-    of each row, most of the time of large batches on a GPU.
+    On the CPU, ranks are exact if ``excluded`` is given: logits tie if they differ by no more than
+    the rounding of products. Otherwise, ranks come from a histogram of each row: logits in one of
+    the ``BINS`` bins between ``-reach`` and ``reach`` tie. This replaces the sort of each row, most
+    of the time of large batches on a GPU.
 
     Args:
         logits: Logits between ``-reach`` and ``reach``; ``-inf`` where a candidate does not count.
@@ -229,6 +161,29 @@ def map_binned_cdf(
         key: Key of the function among the tensors that are kept.
     """
     device, dtype = logits.device, logits.dtype
+    table: Tensor | None = None  # of the function at all halves of ranks
+    if excluded is not None:
+        count = logits.shape[1] - excluded
+        (table,) = kept(
+            ("table", key, count, dtype, device),
+            lambda: (
+                function(
+                    torch.arange(2 * count + 1, dtype=dtype, device=device) / (2 * max(1, count))
+                ),
+            ),
+        )
+    if excluded is not None and table is not None and is_eager_cpu(logits):
+        at_halves = table
+        untied = F.pad(table[1::2] if ranks == "mid" else table[2::2], (excluded, 0))
+        return _map_sorted(
+            logits,
+            untied.expand_as(logits),
+            lambda doubled, excluded: at_halves[doubled - 2 * excluded],
+            torch.tensor(excluded).expand(len(logits), 1),
+            ROUNDING * torch.finfo(dtype).eps * reach,
+            ranks,
+            reach,
+        )
     (edges,) = kept(
         ("edges", BINS, reach, device, dtype),
         lambda: (torch.linspace(-reach, reach, BINS + 1, dtype=dtype, device=device),),
@@ -236,56 +191,75 @@ def map_binned_cdf(
     bins = torch.bucketize(logits, edges)  # 0 for -inf
     counts = torch.zeros(len(logits), BINS + 3, dtype=torch.int64, device=device)
     counts[:, 1:].scatter_(1, bins, 1, reduce="add")
-    number = logits.shape[1] - counts[:, 1:2] if excluded is None else None
+    if table is None:
+        number = (logits.shape[1] - counts[:, 1:2]).clamp(min=1)
     counts[:, 1].zero_()
     through = counts.cumsum(dim=1)
-    # Twice the rank of each bin: of its middle, or of its upper end.
-    doubled = through[:, 1:] + (through[:, :-1] if ranks == "mid" else through[:, 1:])
-    if number is not None:
-        values = function(doubled.to(dtype) / (2 * number.clamp(min=1)))
-    else:
-        values = _table(function, logits.shape[1] - (excluded or 0), logits, key)[doubled]
-    return values.gather(1, bins)
+    doubled = _doubled(through[:, :-1], through[:, 1:], ranks)
+    mapped = function(doubled.to(dtype) / (2 * number)) if table is None else table[doubled]
+    return mapped.gather(1, bins)
 
 
-def _table(
-    function: Callable[[Tensor], Tensor], count: int, like: Tensor, key: Hashable
-) -> Float[Tensor, " doubled_ranks"]:
-    """Return a function at all halves of ranks, from 0 to ``count``, and keep it."""
-
-    def make() -> tuple[Tensor]:
-        ranks = torch.arange(2 * count + 1, dtype=like.dtype, device=like.device)
-        return (function(ranks / (2 * max(1, count))),)
-
-    return kept(("table", key, count, like.dtype, like.device), make)[0]
+def _doubled(below: Tensor, through: Tensor, ranks: Ranks) -> Tensor:
+    """Return twice the rank of values, given the numbers below them and up to their ties."""
+    return below + through if ranks == "mid" else 2 * through
 
 
-def _with_ties(
-    mapped: Float[Tensor, "rows columns"],
-    tied: Bool[Tensor, "rows columns_minus_1"],
-    number: Int[Tensor, " rows"],
-    transform: Transform,
+def _map_sorted(
+    values: Float[Tensor, "rows columns"],
+    untied: Float[Tensor, "rows columns"],
+    transform: Callable[[Tensor, Tensor], Tensor],
+    excluded: Int[Tensor, "rows 1"],
+    slack: float | Float[Tensor, "rows 1"] | None,
+    ranks: Ranks,
+    reach: float | None = None,
 ) -> Float[Tensor, "rows columns"]:
-    """Return the values of sorted rows, given the values without ties.
+    """Map values by their ranks on the CPU, given the result of sorted rows without ties.
 
-    The last argument of ``transform`` is the ``number`` of each value's row.
+    The arguments of ``transform`` are twice the ranks, and the number of ``excluded`` values, which
+    are -inf, in each value's row.
     """
-    row, place = tied.nonzero(as_tuple=True)  # place and place + 1 tie
-    if len(row) == 0:
-        return mapped
-    mapped = mapped.contiguous()
-    width = mapped.shape[1]
-    pair = row * width + place
-    starts = torch.ones_like(pair, dtype=torch.bool)  # of runs of tied values
-    starts[1:] = pair[1:] != pair[:-1] + 1
-    run = starts.cumsum(0) - 1  # of each pair
-    first = pair[starts]
-    below = first % width
-    through = below + run.bincount() + 1
-    of_runs = transform(below, through, number[first // width])
-    for places in (pair, pair + 1):
-        mapped.view(-1)[places] = of_runs[run]
-    return mapped
+    result = torch.empty_like(values)
+    position = torch.arange(values.shape[1] - 1)
+    count = max(1, _BLOCK // values.shape[1])
+    for rows in (slice(start, start + count) for start in range(0, len(values), count)):
+        columns = _order(values[rows], reach)
+        ordered = values[rows].gather(1, columns)
+        tied = _ties(ordered, slack[rows] if isinstance(slack, Tensor) else slack)
+        tied &= position >= excluded[rows]
+        mapped, (row, place) = untied[rows], tied.nonzero(as_tuple=True)  # place and place + 1 tie
+        if len(row) > 0:
+            mapped = mapped.contiguous()
+            width = mapped.shape[1]
+            pair = row * width + place
+            starts = torch.ones_like(pair, dtype=torch.bool)  # of runs of tied values
+            starts[1:] = pair[1:] != pair[:-1] + 1
+            run = starts.cumsum(0) - 1  # of each pair
+            first = pair[starts]
+            below = first % width
+            doubled = _doubled(below, below + run.bincount() + 1, ranks)
+            of_runs = transform(doubled, excluded[rows][first // width, 0])
+            for places in (pair, pair + 1):
+                mapped.view(-1)[places] = of_runs[run]
+        result[rows].scatter_(1, columns, mapped)
+    return result
+
+
+def _order(
+    values: Float[Tensor, "rows columns"], reach: float | None
+) -> Int[Tensor, "rows columns"]:
+    """Return the columns of each row in increasing order.
+
+    NumPy sorts integers with vector instructions, in a fifth of the time of an ``argsort``. If the
+    values are bounded, a key contains the value, rounded to less than the difference at which
+    values tie, and the column.
+    """
+    width = values.shape[1]
+    if reach is None or values.dtype != torch.float32 or width > 256:
+        return torch.from_numpy(np.argsort(values.numpy(), axis=1))
+    keys = (values * (2**22 / reach)).clamp_(min=-(2**22) - 1).to(torch.int32)
+    keys = keys.mul_(256).add_(torch.arange(width, dtype=torch.int32))
+    return torch.from_numpy(np.sort(keys.numpy(), axis=1)).bitwise_and_(255).long()
 
 
 def _ties(
@@ -294,4 +268,4 @@ def _ties(
     """Return whether each value of sorted rows, but the first, ties with the value before it."""
     if slack is None:
         return ordered[:, 1:] == ordered[:, :-1]
-    return ordered.diff(dim=1) <= slack  # False for the infinity of masked values
+    return ordered.diff(dim=1) <= slack  # False for infinite differences

@@ -12,7 +12,7 @@ from reference.cases import CASES, LOSSES
 from torch import Tensor
 
 import bayescl
-from bayescl._ops.ranks import BINS, map_binned_cdf
+from bayescl._ops.ranks import BINS, map_bounded_cdf
 from bayescl.functional import empirical_cdf
 
 pytestmark = pytest.mark.filterwarnings("ignore:half of the anchors have at most")
@@ -53,13 +53,14 @@ def test_every_loss_and_layout_is_the_reference(
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.usefixtures("on_a_gpu")
 @pytest.mark.parametrize("ranks", ["mid", "upper"])
 @pytest.mark.parametrize("with_count", [True, False])
 def test_binned_ranks_are_exact_ranks_of_rounded_logits(ranks: Any, with_count: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     logits = torch.rand(20, 700, generator=generator) * 10 - 5
     excluded = torch.rand(20, 700, generator=generator).argsort(dim=1) < 30
-    binned = map_binned_cdf(
+    binned = map_bounded_cdf(
         logits.masked_fill(excluded, -torch.inf),
         lambda cdf: cdf,
         reach=5.0,
