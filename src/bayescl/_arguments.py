@@ -17,8 +17,8 @@ from bayescl._checks import (
     is_eager_cpu,
 )
 from bayescl._ops.kept import kept
-from bayescl._types import Bool, Float, Tensor
-from bayescl.batch import Batch
+from bayescl._types import Float, Tensor
+from bayescl.batch import Batch, Layout
 from bayescl.rows import UNKNOWN, Rows
 
 
@@ -99,35 +99,18 @@ def checked_positive_indices(
     return indices.long()
 
 
-def batch_of_views(
-    anchors: Rows,
-    views: int,
-    valid: Bool[Tensor, "anchors anchors"] | None,
-    *,
-    are_units: bool,
-) -> Batch:
+def batch_of_views(anchors: Rows, views: int, *, are_units: bool) -> Batch:
     """Build the batch of all views: every other view of an item is a positive."""
-    rows = anchors.embeddings
-    count = len(rows)
-    items = count // views
-    if views == 2:
-        key = "two views", count, rows.device
+    count, device = len(anchors.embeddings), anchors.embeddings.device
 
-        def make() -> tuple[Tensor, ...]:
-            own = torch.arange(count, device=rows.device)
-            return own, own.roll(items)
+    def make() -> tuple[Tensor, ...]:
+        own = torch.arange(count, device=device)
+        return own, torch.cat([own.roll(-view * count // views) for view in range(1, views)])
 
-        own, partner = kept(key, make)
-        return Batch(
-            "two_views", anchors, None, (anchors,), None, own, partner, valid, are_units=are_units
-        )
-    own = torch.arange(count, device=rows.device)
-    anchor_of = own.repeat(views - 1)
-    positive = torch.cat([own.roll(-view * items) for view in range(1, views)])
-    return Batch(
-        "views", anchors, None, (anchors,), anchor_of, own, positive, valid,
-        are_units=are_units,
-    )  # fmt: skip
+    own, positive = kept(("views", views, count, device), make)
+    anchor_of = None if views == 2 else own.repeat(views - 1)
+    layout: Layout = "two_views" if views == 2 else "views"
+    return Batch(layout, anchors, None, (anchors,), anchor_of, own, positive, are_units=are_units)
 
 
 def first_of_each(pairs: Rows, anchor_of: Tensor, anchors: int) -> Rows:

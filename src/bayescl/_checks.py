@@ -40,14 +40,6 @@ def check_positive(name: str, value: float) -> float:
     return number
 
 
-def check_non_negative(name: str, value: float) -> float:
-    """Return ``value`` as a float if it is finite and at least 0, else raise ``ValueError``."""
-    number = check_finite_number(name, value)
-    if number < 0:
-        raise ValueError(f"{name} must be at least 0, got {value!r}")
-    return number
-
-
 def check_count(name: str, value: int, minimum: int) -> int:
     """Return ``value`` if it is a whole number of at least ``minimum``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:

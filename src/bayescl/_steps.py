@@ -121,7 +121,6 @@ def _kind(batch: Batch) -> list[tuple[str, Any]]:
             for field in fields(Rows)
             if field.name not in ("embeddings", "log_q")
         ),
-        ("whether log_q is given", batch.columns[0].log_q is not None),
         *(
             (f"whether block {number} has {field.name}", getattr(block, field.name) is not None)
             for number, block in enumerate(batch.columns)

@@ -14,8 +14,10 @@ Signatures give shapes in jaxtyping's notation. An axis has the same name everyw
 
 from __future__ import annotations
 
-from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from jaxtyping import Bool as Bool
+from jaxtyping import Float as Float
+from jaxtyping import Int as Int
+from torch import Tensor as Tensor
 
 PositiveLogits = Float[Tensor, " anchors"]
 """Logit of each anchor's positive."""
@@ -28,14 +30,3 @@ CandidateMask = Bool[Tensor, "anchors candidates"]
 
 PerAnchor = Float[Tensor, " anchors"]
 """One value per anchor."""
-
-__all__ = [
-    "Bool",
-    "CandidateMask",
-    "Float",
-    "Int",
-    "PerAnchor",
-    "PositiveLogits",
-    "Tensor",
-    "UnlabeledLogits",
-]

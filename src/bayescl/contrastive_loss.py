@@ -36,14 +36,9 @@ from bayescl._checks import (
     is_eager_cpu,
     is_traced,
 )
-from bayescl._engine import (
-    ENGINES,
-    Engine,
-    blocked_losses,
-    fused_losses,
-    losses_of_logits,
-    reference_losses,
-)
+from bayescl._engine import ENGINES, Engine, fused_losses
+from bayescl._engine.blocked import blocked_losses
+from bayescl._engine.reference import losses_of_logits, reference_losses
 from bayescl._ops.objective import Objective
 from bayescl._ops.similarity import unit_vectors
 from bayescl._ops.target import check_positive_share
@@ -363,14 +358,9 @@ class ContrastiveLoss(nn.Module):
                 if part is not None:
                     repeated[name] = torch.cat([getattr(described, name)] * len(parts))
             anchors = self._scaled(Rows(torch.cat(parts), **repeated))
-            if valid is not None:
-                device = anchors.embeddings.device
-                count = len(parts) * num_items
-                shape = (count, None if self._gathers else count)
-                check_valid(valid, shape, device, gathers=self._gathers)
-            batch = batch_of_views(anchors, len(parts), valid, are_units=self.normalize)
-            if target is not None:
-                batch = self._with_target(batch, target, gathers=self._gathers)
+            batch = batch_of_views(anchors, len(parts), are_units=self.normalize)
+            if valid is not None or target is not None:
+                batch = self._with_matrices(batch, valid, target, gathers=self._gathers)
         return self.evaluate(batch, temperature=temperature, margin=margin)
 
     def in_batch(
@@ -460,7 +450,7 @@ class ContrastiveLoss(nn.Module):
             right = with_metadata(right, title, {**known, "log_q": log_q})
             self._require(groups=right.groups, labels=right.labels)
             anchor_of = checked_anchor_of(left, right, anchor_of)
-            num_anchors, device = len(left), left.embeddings.device
+            num_anchors = len(left)
             if num_anchors < 2 and (extra is None or both_directions) and not self._gathers:
                 raise ValueError(
                     "anchors must have at least 2 rows, got 1: a single pair has no candidates"
@@ -476,30 +466,24 @@ class ContrastiveLoss(nn.Module):
             columns = (right, *(checked_candidates("extra", rows, left) for rows in more))
             if self.needs_groups and more:
                 self._require(**{"extra.groups": columns[1].groups})
-            width = sum(map(len, columns))
-            if valid is not None:
-                shape = (num_anchors, None if self._gathers else width)
-                check_valid(valid, shape, device, gathers=self._gathers)
             batch = Batch(
                 "in_batch",
                 left,
                 right,
                 columns,
                 anchor_of,
-                positive=torch.arange(len(right), device=device),
+                positive=torch.arange(len(right), device=left.embeddings.device),
                 are_units=self.normalize,
-                valid=valid,
                 weight=checked_weight(positive_weight, right),
             )
-            if target is not None:
-                batch = self._with_target(batch, target, gathers=self._gathers)
+            batch = self._with_matrices(batch, valid, target, gathers=self._gathers)
             batches = [batch]
             if both_directions:
                 for name, part in (("valid", valid), ("target", target)):
                     if (
                         part is not None
                         and self._gathers
-                        and not (name == "target" and part.shape[1] == width)
+                        and not (name == "target" and part.shape[1] == batch.num_candidates)
                     ):
                         raise ValueError(
                             f"{name} must be None if both_directions and gather are set: a matrix "
@@ -598,10 +582,6 @@ class ContrastiveLoss(nn.Module):
             if (left.groups is None) != (drawn.groups is None):
                 raise ValueError("groups and candidates.groups must be given together")
             drawn = checked_candidates("candidates", drawn, left)
-            are_gathered = gathers and not drawn.are_own
-            if valid is not None:
-                shape = (len(left), None if are_gathered else len(drawn))
-                check_valid(valid, shape, left.embeddings.device, gathers=self._gathers)
             batch = Batch(
                 "sampled",
                 left,
@@ -610,12 +590,11 @@ class ContrastiveLoss(nn.Module):
                 anchor_of,
                 positive=indices,
                 are_units=self.normalize,
-                valid=valid,
                 weight=checked_weight(positive_weight, right),
                 is_replicated=not gather_candidates,
             )
-            if target is not None:
-                batch = self._with_target(batch, target, gathers=are_gathered)
+            gathers = gathers and not drawn.are_own
+            batch = self._with_matrices(batch, valid, target, gathers=gathers)
         return self.evaluate(batch, temperature=temperature, margin=margin)
 
     def from_logits(
@@ -793,11 +772,19 @@ class ContrastiveLoss(nn.Module):
         """Whether there are other processes to gather from."""
         return self.gather and distributed.world_size() > 1
 
-    def _with_target(self, batch: Batch, target: Tensor, *, gathers: bool) -> Batch:
-        """Check target probabilities and add them to a batch."""
-        width, finite = batch.num_candidates, self.check_finite
-        target = checked_target(target, batch.anchors, width, gathers=gathers, finite=finite)
-        return replace(batch, target=target)
+    def _with_matrices(
+        self, batch: Batch, valid: Tensor | None, target: Tensor | None, *, gathers: bool
+    ) -> Batch:
+        """Check a mask and target probabilities, and add them to a batch."""
+        anchors, columns = batch.anchors, batch.num_candidates
+        if valid is not None:
+            shape = (len(anchors), None if gathers else columns)
+            check_valid(valid, shape, anchors.embeddings.device, gathers=self._gathers)
+        if target is not None:
+            target = checked_target(
+                target, anchors, columns, gathers=gathers, finite=self.check_finite
+            )
+        return replace(batch, valid=valid, target=target)
 
     def _shared_errors(self) -> AbstractContextManager[None]:
         """Make every process raise if one process raises while it checks its input."""

@@ -1,4 +1,4 @@
-"""Rows for tests, and a count of what autograd holds."""
+"""Rows for tests, and a count of the entries that autograd saves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def rows(count: int, seed: int, dim: int = 6) -> Tensor:
 
 
 class Held(torch.autograd.graph.saved_tensors_hooks):
-    """Counts the entries of the tensors that autograd saves inside and holds for backward."""
+    """Counts the entries of the tensors that autograd saves for the backward pass."""
 
     def __init__(self) -> None:
         super().__init__(self._pack, lambda kept: kept.tensor)

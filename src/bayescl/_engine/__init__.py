@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 from typing import Literal
 
-from bayescl._engine.blocked import blocked_losses
-from bayescl._engine.reference import ObjectiveAt, losses_of_logits, reference_losses
+from bayescl._engine.reference import ObjectiveAt
 from bayescl._types import Float, Tensor
 from bayescl.batch import Batch
 
@@ -28,14 +27,3 @@ def fused_losses(
     from bayescl._engine import fused  # imports Triton
 
     return fused.losses_if_covered(batch, temperature, objective_at)
-
-
-__all__ = [
-    "ENGINES",
-    "Engine",
-    "ObjectiveAt",
-    "blocked_losses",
-    "fused_losses",
-    "losses_of_logits",
-    "reference_losses",
-]

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from bayescl._checks import is_eager_cpu
 from bayescl._types import Bool, Int, Tensor
 
 Features = Mapping[str, Any]
@@ -34,8 +33,6 @@ def text_keys(features: Features, salt: int = 0) -> Int[Tensor, " rows"]:
     if not _is_flat(features):
         tokens, mask = features["input_ids"], _token_mask(features)
         powers, terms = _powers(tokens, tokens.shape[1]), (tokens + 1) * mask
-        if is_eager_cpu(mask) and bool(mask[:, 0].all()):  # padding, if any, is at the end
-            return torch.mv(terms, powers[1:])
         keys: Tensor = (terms * powers[mask.cumsum(dim=1)]).sum(dim=1)
         return keys
     flat, lengths = token_rows(features)

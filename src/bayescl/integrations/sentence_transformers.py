@@ -150,9 +150,7 @@ class ContrastiveRankingLoss(nn.Module):
         self.duplicates = duplicates
         self.teacher: Any = teacher
         if isinstance(teacher, nn.Module):
-            trained = set(model.parameters())
-            guide: Any = teacher
-            for parameter in set(guide.parameters()) - trained:
+            for parameter in set(teacher.parameters()) - set(model.parameters()):
                 parameter.requires_grad_(False)
         self.margin = margin
         # Number of blocks with a teacher, of anchors, positives and hard negatives.
@@ -206,7 +204,7 @@ class ContrastiveRankingLoss(nn.Module):
             for column, mark in zip(keys, [torch.zeros_like(marks[0]), *marks], strict=True):
                 column.append(mark)
             if self.num_positives > 1:
-                metadata["positive_weight"] = torch.cat(present[: self.num_positives])
+                metadata["positive_weight"] = torch.cat(present[: self.num_positives]).float()
         if self.teacher == "scores" and labels is not None:
             metadata["target"] = self._scores_target(labels, present, len(columns) - 1)
         elif self.teacher == "label":
@@ -344,11 +342,8 @@ class ContrastiveRankingLoss(nn.Module):
             for block, keys, teacher in zip_longest(blocks, groups, teachers)
         ]
         if self.num_positives > 1:
-            known["anchor_of"] = torch.arange(batch, device=blocks[0].device).repeat(
-                self.num_positives
-            )
-            if "positive_weight" in known:
-                known["positive_weight"] = known["positive_weight"].to(blocks[0].dtype)
+            own = torch.arange(batch, device=blocks[0].device)
+            known["anchor_of"] = own.repeat(self.num_positives)
         # A single pair has hard negatives as candidates, in the first direction only.
         known["both_directions"] = self.both_directions and not is_alone
         extra = rows[2] if len(rows) > 2 else None

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import torch
 
-from bayescl._checks import check_finite_number, check_non_negative
+from bayescl._checks import check_finite_number, check_interval
 from bayescl._engine import Engine
 from bayescl._ops.log_space import softplus
 from bayescl._ops.mixture import check_tau_plus, class_prior
@@ -17,6 +17,10 @@ from bayescl._ops.objective import LogSumObjective, Objective, Slopes
 from bayescl._types import CandidateMask, Float, PerAnchor, PositiveLogits, Tensor, UnlabeledLogits
 from bayescl.contrastive_loss import ContrastiveLoss, Reduction
 from bayescl.temperature import LearnableTemperature
+
+check_concentration = partial(
+    check_interval, "concentration", low=0.0, high=math.inf, open_high=True
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Hard(Debiased):
         They give the weighted sum, the sum of the weights (omitted if ``concentration`` is 0, where
         all weights are 1), and the number of candidates.
         """
-        check_non_negative("concentration", self.concentration)
+        check_concentration(self.concentration)
         tilt = (self.concentration,) if self.concentration > 0 else ()
         return (1 + self.concentration, *tilt, 0.0)
 
@@ -313,7 +317,7 @@ class HardContrastiveLoss(DebiasedContrastiveLoss):
 
     hyperparameters: ClassVar = {
         **DebiasedContrastiveLoss.hyperparameters,
-        "concentration": partial(check_non_negative, "concentration"),
+        "concentration": check_concentration,
     }
     concentration: float
 

@@ -1,6 +1,5 @@
 """Losses in the shape of open_clip's: equal to its own, the gradient of its scale included."""
 
-import warnings
 from itertools import product
 
 import pytest
@@ -31,16 +30,6 @@ def test_info_nce_is_clip_loss(pairs, call):
         for made in (ours.ClipLoss, theirs.ClipLoss)
     )
     torch.testing.assert_close(found, wanted)
-
-
-@pytest.mark.parametrize("loss", [bayescl.InfoNCELoss, bayescl.BayesianContrastiveLoss])
-def test_one_pair_is_warned_of_once(loss):
-    criterion = ours.ClipLoss(loss=loss)
-    with pytest.warns(UserWarning, match="a batch of one item has no candidates, so its loss is 0"):
-        assert criterion(IMAGES[:1], TEXTS[:1], SCALE) == 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert criterion(IMAGES[:1], TEXTS[:1], SCALE, output_dict=True)["contrastive_loss"] == 0
 
 
 def test_the_others_are_our_own_losses_at_the_models_temperature():

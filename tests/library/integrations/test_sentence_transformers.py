@@ -94,7 +94,8 @@ def test_info_nce_is_multiple_negatives_ranking_loss(kind: str, symmetric: bool)
         model, **options, **(SYMMETRIC if symmetric else {})
     )
     for columns in COLUMNS.values():
-        mine = ranking(model, kind=prefix, both_directions=symmetric, **options)
+        made = getattr(ours, f"{prefix}ContrastiveRankingLoss")
+        mine = made(model, both_directions=symmetric, **options)  # its default is theirs
         assert_same_step(mine, reference, model, columns)
 
 
@@ -389,13 +390,6 @@ def test_scores_that_do_not_fit_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             loss(features(model, COLUMNS[columns]), scores)
-
-
-def test_the_default_loss_is_multiple_negatives_ranking_loss() -> None:
-    model = model_of("bert")
-    for kind, options in (("", {}), ("Cached", {"mini_batch_size": 2})):
-        mine = getattr(ours, f"{kind}ContrastiveRankingLoss")(model, **options)
-        assert_same_step(mine, theirs.MultipleNegativesRankingLoss(model), model, COLUMNS["pairs"])
 
 
 def test_a_last_batch_of_one_pair_costs_nothing_and_one_of_duplicates_is_finite() -> None:

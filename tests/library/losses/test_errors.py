@@ -41,7 +41,10 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         (lambda: BayesianContrastiveLoss(num_classes=1), "num_classes must be .* at least 2"),
         (lambda: BayesianContrastiveLoss(num_classes=2.5), "num_classes must be a whole number"),
         (lambda: BayesianContrastiveLoss(ranks="low"), "ranks must be one of mid, upper"),
-        (lambda: HardContrastiveLoss(concentration=-1), "concentration must be at least 0"),
+        (
+            lambda: HardContrastiveLoss(concentration=-1),
+            r"concentration must lie in \[0, inf\), got -1",
+        ),
         (lambda: InfoNCELoss(temperature=0), "temperature must be positive, got 0"),
         (lambda: InfoNCELoss(temperature=float("inf")), "temperature must be finite"),
         (lambda: InfoNCELoss(reduction="median"), "reduction must be one of mean, sum, none"),

@@ -1,4 +1,7 @@
-"""Targets given, of several classes, of more views; and rows of a teacher that know nothing."""
+"""Targets of more views, rows of a teacher that know nothing, and what is pointed out or refused.
+
+``test_layouts`` compares targets of every kind with loops, sparse ones and several classes too.
+"""
 
 import inspect
 from itertools import permutations
@@ -7,7 +10,6 @@ import pytest
 import torch
 from cases import rows
 from reference.cases import LOSSES
-from torch import Tensor
 
 import bayescl
 from bayescl import Margin, Rows, losses
@@ -19,11 +21,6 @@ TEACHER = rows(6, 2).double()
 ONE_IS_ZERO = TEACHER * (torch.arange(6) != 2)[:, None]
 LABELS = torch.tensor([0, 1, 0, 2, -1, 1])
 DOMAINS = torch.tensor([0, 1, 1, 1, 0, 1])
-
-
-def one_hot(labels: Tensor) -> Tensor:
-    known = torch.nn.functional.one_hot(labels.clamp(min=0), 4).float()
-    return known.masked_fill((labels == -1)[:, None], -1.0)
 
 
 def test_a_teacher_row_of_zeros_gives_and_gets_no_share():
@@ -47,31 +44,6 @@ def test_a_teacher_row_of_zeros_gives_and_gets_no_share():
         loss.in_batch(ANCHORS, OTHERS, teacher=nobody, margin=margin),
         loss.in_batch(ANCHORS, OTHERS),
     )
-
-
-def test_a_known_equal_label_counts_across_domains():
-    loss = bayescl.InfoNCELoss(temperature=0.2, reduction="none")
-    found = loss.in_batch(ANCHORS, OTHERS, labels=LABELS, domains=DOMAINS)
-    same = (LABELS[:, None] == LABELS) & (LABELS >= 0)
-    within = DOMAINS[:, None] == DOMAINS
-    expected = loss.in_batch(ANCHORS, OTHERS, labels=LABELS, valid=within | same)
-    torch.testing.assert_close(found, expected)
-    assert not torch.allclose(found, loss.in_batch(ANCHORS, OTHERS, domains=DOMAINS))
-
-
-@pytest.mark.parametrize("engine", ["reference", "blocked"])
-@pytest.mark.parametrize("name", list(LOSSES))
-def test_one_class_per_item_equals_integer_labels_bitwise(name, engine):
-    found = []
-    for labels in (LABELS, one_hot(LABELS), one_hot(LABELS).masked_fill(one_hot(LABELS) < 0, 0)):
-        leaves = [part.float().requires_grad_() for part in (ANCHORS, OTHERS)]
-        loss = LOSSES[name][0](temperature=0.07, engine=engine)
-        groups = {"groups": LABELS} if name == "oracle" else {}
-        value = loss(*leaves, labels=labels, domains=DOMAINS, teacher=TEACHER, **groups)
-        found.append([value, *torch.autograd.grad(value, leaves)])
-    assert all(map(torch.equal, found[0], found[1]))
-    if name != "supervised":  # whose target has only known classes
-        assert not torch.equal(found[0][0], found[2][0])  # an item with no class is not unknown
 
 
 @pytest.mark.parametrize("engine", ["reference", "blocked"])
@@ -105,21 +77,6 @@ def test_more_views_equal_the_mean_over_pairs_of_views(name, engine):
         torch.autograd.grad(found, views), torch.autograd.grad(mean, views), strict=True
     ):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-13)
-
-
-def test_a_sparse_target_is_that_target_and_masked_entries_go_to_the_positive():
-    loss = bayescl.BayesianContrastiveLoss(chunk_size=4)
-    target = torch.rand(12, 12, generator=torch.Generator().manual_seed(0)) / 20
-    some = {"groups": LABELS, "domains": DOMAINS}
-    dense = loss(ANCHORS, OTHERS, target=target, **some)
-    assert torch.equal(dense, loss(ANCHORS, OTHERS, target=target.to_sparse(), **some))
-    groups, domains = LABELS.repeat(2), DOMAINS.repeat(2)
-    same = (groups[:, None] == groups) & (groups >= 0)
-    counted = ~same & (domains[:, None] == domains)
-    counted &= torch.arange(12)[:, None] % 6 != torch.arange(12) % 6
-    assert torch.equal(dense, loss(ANCHORS, OTHERS, target=target * counted, **some))
-    nothing = loss(ANCHORS, OTHERS, target=torch.zeros(12, 12), **some)
-    torch.testing.assert_close(nothing, loss(ANCHORS, OTHERS, **some))
 
 
 @pytest.mark.parametrize("default", ["meta"])

@@ -65,14 +65,3 @@ def test_identical_candidates_tie_in_every_layout(anchors, dim, engine):
     ]:
         expected = torch.log1p(count * weight * (logits - positive).exp()).mean()
         torch.testing.assert_close(value, expected)
-
-
-@pytest.mark.parametrize("engine", ["blocked", "reference"])
-def test_log_q_is_subtracted_exactly_in_float64(engine):
-    generator = torch.Generator().manual_seed(0)
-    first, second = torch.randn(2, 9, 4, dtype=torch.float64, generator=generator)
-    log_q = -torch.rand(9, dtype=torch.float64, generator=generator)
-    logits = functional.unit_vectors(first) @ functional.unit_vectors(second).T / 0.1 - log_q
-    value = bayescl.InfoNCELoss(temperature=0.1, engine=engine).in_batch(first, second, log_q=log_q)
-    expected = torch.nn.functional.cross_entropy(logits, torch.arange(9))
-    torch.testing.assert_close(value, expected, rtol=1e-14, atol=0)

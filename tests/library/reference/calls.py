@@ -1,6 +1,6 @@
 """What a call of a loss stands for: the logits of each pair by itself, from the documentation.
 
-Everything is held at once, as ``[pairs, columns]``: an anchor's row is repeated for each of its
+All values are stored at once, as ``[pairs, columns]``: an anchor's row is repeated for each of its
 positives. Rows come in float64, and of length 1 if the loss normalizes.
 """
 
