@@ -179,7 +179,7 @@ def map_bounded_cdf(
             logits,
             untied.expand_as(logits),
             lambda doubled, excluded: at_halves[doubled - 2 * excluded],
-            torch.tensor(excluded).expand(len(logits), 1),
+            torch.full((1, 1), excluded, device=device).expand(len(logits), 1),
             ROUNDING * torch.finfo(dtype).eps * reach,
             ranks,
             reach,
@@ -220,7 +220,7 @@ def _map_sorted(
     are -inf, in each value's row.
     """
     result = torch.empty_like(values)
-    position = torch.arange(values.shape[1] - 1)
+    position = torch.arange(values.shape[1] - 1, device=values.device)
     count = max(1, _BLOCK // values.shape[1])
     for rows in (slice(start, start + count) for start in range(0, len(values), count)):
         columns = _order(values[rows], reach)
