@@ -16,7 +16,6 @@ from bayescl._engine.row_gradients import Chunk, RowGradients, row_losses
 from bayescl._ops.similarity import candidate_logits
 from bayescl._types import Float
 from bayescl.batch import Batch, OfTwoViews
-from bayescl.rows import Rows
 
 _CPU_LOGITS = 2**18
 """Number of logits per chunk on the CPU. They fit in the cache."""
@@ -206,8 +205,12 @@ class _Run:
         gradient by candidates is G' A / t.
         """
         batch, temperature = self.batch, self.temperature
-        tiles = [_logits(anchors, block, rows) for block in batch.columns]
-        logits = tiles[0] if len(tiles) == 1 else torch.cat(tiles, dim=1)
+        tiles = []
+        for block in batch.columns:
+            columns = block.embeddings[rows] if block.are_own else block.embeddings
+            tiles.append(candidate_logits(anchors, columns, 1.0))
+        # Batched products may not be contiguous, but the result is written to in place.
+        logits = tiles[0].contiguous() if len(tiles) == 1 else torch.cat(tiles, dim=1)
         place = None if batch.anchor_of is None else batch.anchor_of[pairs] - rows.start
         entry: Tensor | None = None  # of each positive in the matrix of logits, if it is a column
         both: tuple[Tensor, Tensor] | None = None  # [p, d] each, if positives are not columns
@@ -350,15 +353,6 @@ def _add_within_range(total: Float[Tensor, ""], added: Float[Tensor, ""]) -> Non
     """
     largest = torch.finfo(total.dtype).max
     total.add_(added.clamp(-largest, largest)).clamp_(-largest, largest)
-
-
-def _logits(anchors: Tensor, block: Rows, rows: slice) -> Float[Tensor, "rows candidates"]:
-    """Compute the logits of some anchors, already divided by the temperature, and a block."""
-    columns = block.embeddings
-    if not block.are_own:
-        return anchors @ columns.T
-    # Batched products may not be contiguous, but the result is written to in place.
-    return candidate_logits(anchors, columns[rows], 1.0).contiguous()
 
 
 def _pairs_of_chunks(anchor_of: Tensor | None, anchors: int, starts: range) -> list[slice | Tensor]:

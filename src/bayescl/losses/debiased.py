@@ -36,24 +36,52 @@ class Debiased(LogSumObjective):
         self, positive: PositiveLogits, log_sums: tuple[Float[Tensor, "#anchors"], ...]
     ) -> PerAnchor:
         """Compute one loss per anchor from the logarithms of the sums of :attr:`powers`."""
+        check_tau_plus(self.tau_plus)
         log_sum, *log_tilt, log_count = log_sums
         if log_tilt:  # the weights have mean 1
             log_sum = log_sum - (log_tilt[0] - log_count)
-        rest = subtract_positives(log_sum, positive, log_count, self.tau_plus, self.minimum_logit)
+        floor = log_count + self.minimum_logit
+        # A comparison with NaN is False, so the condition selects the floor and NaN propagates.
+        is_floored = log_count == -torch.inf
+        if self.tau_plus > 0:
+            # log(e^x - e^y) = x + log(1 - e^(y - x)), with the share e^(y - x) below 1.
+            log_share = math.log(self.tau_plus) + log_count + positive - log_sum
+            is_floored = is_floored | (log_share >= 0)
+            # Both branches of torch.where are differentiated: the unused one needs a finite value.
+            safe_share = torch.where(is_floored, -1.0, log_share)
+            log_sum = log_sum + (-torch.expm1(safe_share)).log() - math.log1p(-self.tau_plus)
+        rest = torch.where(is_floored | (log_sum <= floor), floor, log_sum)
         return softplus(rest - positive)
 
     def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor | float, ...]) -> Slopes:
-        """Return the loss and its derivatives in closed form."""
+        r"""Return the loss and its derivatives in closed form, for finite logits.
+
+        With the mean exponential :math:`e^m`, the remaining share is
+        :math:`k = 1 - \tau^+ e^{s^+ - m}`, and the gap
+        :math:`\log G - s^+ = m - s^+ + \log k + \log N - \log\tau^-` has the derivatives
+        :math:`1 / k` by m and :math:`-1 / k` by the positive; on the floor, 0 and -1.
+        """
         if type(self).from_log_sums is not Debiased.from_log_sums:
             return super().slopes(positive, log_sums)
+        tau_plus = check_tau_plus(self.tau_plus)
         log_sum, *log_tilt, log_count = log_sums
         assert isinstance(log_sum, Tensor)  # only the number of candidates may be a number
-        log_mean = log_sum - (log_tilt[0] if log_tilt else log_count)
-        slopes = slopes_of_rest(positive, log_mean, log_count, self.tau_plus, self.minimum_logit)
-        if not log_tilt:
-            return slopes
-        (grad_sum,) = slopes.log_sums  # the sum is divided by the sum of the weights
-        return slopes._replace(log_sums=(grad_sum, -grad_sum))
+        ahead = positive - (log_sum - (log_tilt[0] if log_tilt else log_count))
+        if isinstance(log_count, Tensor):  # rows without candidates need any finite value
+            ahead = ahead.masked_fill(log_count == -torch.inf, 0.0)
+        log_tau_minus = math.log1p(-tau_plus)
+        if tau_plus == 0:
+            kept, gap = torch.ones_like(ahead), -ahead
+        else:
+            kept = torch.rsub(ahead.exp(), 1, alpha=tau_plus).clamp_(min=0)
+            gap = kept.log().sub_(ahead)
+        floor = self.minimum_logit + log_tau_minus - positive
+        on_floor = gap <= floor
+        gap = torch.maximum(gap, floor).add_(log_count - log_tau_minus)
+        pull = gap.sigmoid().div_(kept.masked_fill_(on_floor, 1.0))
+        grad_sum = pull.masked_fill(on_floor, 0.0)
+        # With weights, the sum is divided by the sum of the weights.
+        return Slopes(softplus(gap), pull, (grad_sum, -grad_sum) if log_tilt else (grad_sum,))
 
 
 @dataclass(frozen=True)
@@ -160,60 +188,6 @@ def hard_loss(
         Robinson et al., "Contrastive Learning with Hard Negative Samples", ICLR 2021, Eq. 4.
     """
     return Hard(tau_plus, minimum_logit, concentration)(positive, unlabeled, valid=valid)
-
-
-def subtract_positives(
-    log_sum: Float[Tensor, " anchors"],
-    positive: Float[Tensor, " anchors"],
-    log_count: Float[Tensor, "#anchors"],
-    tau_plus: float,
-    minimum_logit: float | Float[Tensor, ""],
-) -> Float[Tensor, " anchors"]:
-    """Return the log of the floored estimate ``G``, given the log of the sum over candidates."""
-    check_tau_plus(tau_plus)
-    floor = log_count + minimum_logit
-    # A comparison with NaN is False, so the condition selects the floor and NaN propagates.
-    empty = log_count == -torch.inf
-    if tau_plus == 0:
-        return torch.where(empty | (log_sum <= floor), floor, log_sum)
-    # log(e^x - e^y) = x + log(1 - e^(y - x)), with the share e^(y - x) below 1.
-    log_share = math.log(tau_plus) + log_count + positive - log_sum
-    none_left = empty | (log_share >= 0)
-    # Both branches of torch.where are differentiated: the unused one needs a finite value.
-    safe_share = torch.where(none_left, -1.0, log_share)
-    rest = log_sum + (-torch.expm1(safe_share)).log() - math.log1p(-tau_plus)
-    return torch.where(none_left | (rest <= floor), floor, rest)
-
-
-def slopes_of_rest(
-    positive: Float[Tensor, " anchors"],
-    log_mean: Float[Tensor, " anchors"],
-    log_count: float | Float[Tensor, " anchors"],
-    tau_plus: float,
-    minimum_logit: float | Float[Tensor, ""],
-) -> Slopes:
-    r"""Compute the loss with :func:`subtract_positives` and its derivatives, for finite logits.
-
-    With the mean exponential :math:`e^m`, the remaining share is
-    :math:`k = 1 - \tau^+ e^{s^+ - m}`, and the gap
-    :math:`\log G - s^+ = m - s^+ + \log k + \log N - \log\tau^-` has the derivatives
-    :math:`1 / k` by m and :math:`-1 / k` by the positive; on the floor, 0 and -1.
-    """
-    check_tau_plus(tau_plus)
-    ahead = positive - log_mean
-    if isinstance(log_count, Tensor):  # rows without candidates need any finite value
-        ahead = ahead.masked_fill(log_count == -torch.inf, 0.0)
-    log_tau_minus = math.log1p(-tau_plus)
-    if tau_plus == 0:
-        kept, gap = torch.ones_like(ahead), -ahead
-    else:
-        kept = torch.rsub(ahead.exp(), 1, alpha=tau_plus).clamp_(min=0)
-        gap = kept.log().sub_(ahead)
-    floor = minimum_logit + log_tau_minus - positive
-    on_floor = gap <= floor
-    gap = torch.maximum(gap, floor).add_(log_count - log_tau_minus)
-    pull = gap.sigmoid().div_(kept.masked_fill_(on_floor, 1.0))
-    return Slopes(softplus(gap), pull, (pull.masked_fill(on_floor, 0.0),))
 
 
 class DebiasedContrastiveLoss(ContrastiveLoss):
