@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bayescl._checks import check_count, is_eager_cpu
 from bayescl._engine.reference import ObjectiveAt
-from bayescl._engine.row_gradients import Chunk, RowGradients, row_losses
+from bayescl._engine.row_gradients import Chunk, row_losses
 from bayescl._ops.similarity import candidate_logits
 from bayescl._types import Float
 from bayescl.batch import Batch, OfTwoViews
@@ -199,7 +199,7 @@ class _Run:
         total: Gradients | None,
         upstream: Tensor | None,
     ) -> None:
-        """Compute the losses of a few ``anchors``, which are already divided by the temperature.
+        """Compute losses of a few ``anchors``, already divided by the temperature, and gradients.
 
         With the gradient G of the logits ``[a, n]``, the gradient by anchors is G C / t, and the
         gradient by candidates is G' A / t.
@@ -225,67 +225,45 @@ class _Run:
         grad_losses = None if upstream is None else upstream[pairs]
         how = (batch, rows, self.objective_at, temperature, positive, entry is not None, place)
         losses[pairs], gradients = row_losses(Chunk(*how, logits, grad_losses, total is not None))
-        if gradients is not None and total is not None:
-            if entry is not None:  # gradients by positives are part of the columns' gradients
-                grad_logits = gradients.unlabeled.contiguous()
-                if gradients.factor is not None:
-                    grad_logits.mul_(gradients.factor[:, None])
-                grad_logits.view(-1).index_add_(0, entry, gradients.pull, alpha=-1)
-                gradients = gradients._replace(unlabeled=grad_logits, factor=None)
-            self._add(gradients, total, anchors, both, rows, pairs, place)
-
-    def _add(
-        self,
-        gradients: RowGradients,
-        total: Gradients,
-        anchors: Tensor,
-        both: tuple[Tensor, Tensor] | None,
-        rows: slice,
-        pairs: slice | Tensor,
-        place: Tensor | None,
-    ) -> None:
-        """Add the gradients of a few anchors' losses by embeddings and temperature.
-
-        ``both`` is each pair's anchor and positive. It is ``None`` if positives are columns.
-        """
-        factor, temperature = gradients.factor, self.temperature
+        if gradients is None or total is None:
+            return
+        grad_logits, pull = gradients.unlabeled.contiguous(), gradients.pull
+        if gradients.factor is not None:
+            grad_logits *= gradients.factor[:, None]
+        if entry is not None:  # gradients by positives are part of the columns' gradients
+            grad_logits.view(-1).index_add_(0, entry, pull, alpha=-1)
         grad_anchors, grad_positives, grad_temperature, *grad_columns = total
-        widths = [len(block) for block in self.batch.columns]
-        tiles = torch.split(gradients.unlabeled, widths, dim=1)
+        parts = torch.split(grad_logits, [len(block) for block in batch.columns], dim=1)
         if grad_anchors is not None or grad_temperature is not None:
             toward = torch.zeros_like(anchors)  # [a, d]: weighted sum of columns for each anchor
-            for tile, block in zip(tiles, self.batch.columns, strict=True):
+            for part, block in zip(parts, batch.columns, strict=True):
                 if block.are_own:
-                    toward += torch.einsum("an,and->ad", tile, block.embeddings[rows])
+                    toward += torch.einsum("an,and->ad", part, block.embeddings[rows])
                 else:
-                    toward.addmm_(tile, block.embeddings)
-            if factor is not None:
-                toward *= factor[:, None]
+                    toward.addmm_(part, block.embeddings)
             if both is not None and place is None:
-                toward.addcmul_(gradients.pull[:, None], both[1], value=-1)
+                toward.addcmul_(pull[:, None], both[1], value=-1)
             elif both is not None and place is not None:
-                toward.index_add_(0, place, gradients.pull[:, None] * both[1], alpha=-1)
+                toward.index_add_(0, place, pull[:, None] * both[1], alpha=-1)
             toward /= temperature
             if grad_anchors is not None:
                 grad_anchors[rows] = toward
             if grad_temperature is not None:
                 # Logits are s = a c / t, so the gradient by t is -sum(ds s) / t. Because
                 # a ds/da = s, it follows from the gradient by the anchors.
-                anchors_alone = self.batch.anchors.embeddings[rows]
-                _add_within_range(grad_temperature, -(toward * anchors_alone).sum() / temperature)
+                unscaled = batch.anchors.embeddings[rows]
+                _add_within_range(grad_temperature, -(toward * unscaled).sum() / temperature)
                 if gradients.temperature is not None:
                     _add_within_range(grad_temperature, gradients.temperature)
         if grad_positives is not None and both is not None:
-            grad_positives[pairs] = -gradients.pull[:, None] * both[0]
-        if factor is not None:
-            anchors = anchors * factor[:, None]
-        for tile, block, grad_block in zip(tiles, self.batch.columns, grad_columns, strict=True):
+            grad_positives[pairs] = -pull[:, None] * both[0]
+        for part, block, grad_block in zip(parts, batch.columns, grad_columns, strict=True):
             if grad_block is None:
                 continue
             if block.are_own:
-                torch.mul(tile[:, :, None], anchors[:, None], out=grad_block[rows])
+                torch.mul(part[:, :, None], anchors[:, None], out=grad_block[rows])
             else:
-                grad_block.addmm_(tile.T, anchors)
+                grad_block.addmm_(part.T, anchors)
 
     def _in_one_piece(
         self, positive_of: Tensor, wanted: tuple[bool, ...], upstream: Tensor | None
