@@ -36,7 +36,7 @@ def views_of_classes(batch: int, dim: int, seed: int) -> list[Tensor]:
 
 
 def contenders(batch: int = 0) -> dict[str, Loss]:
-    """Losses on two views, the reference first; those that do not fit the batch are left out.
+    """Losses on two views, the reference first, without losses that do not fit the batch.
 
     Other libraries' losses are there where they are installed (``make bench`` does so).
     """

@@ -316,7 +316,7 @@ def regrets(records: list[dict[str, Any]], share: float = 0.5) -> list[dict[str,
 
 
 def finished(journal: Journal, cases: Iterable[Case]) -> list[dict[str, Any]]:
-    """Return the lines of those cases that are finished."""
+    """Return the lines of the finished cases."""
     return [journal[asdict(case)] for case in cases if asdict(case) in journal]
 
 

@@ -6,7 +6,7 @@
     BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --seeds 0 1
 
 One thread. A seed is trained as ``bayescl train ranking`` trains, and evaluated on the test split
-after some epochs, with and without propagation. Seconds are those of training alone. ``--choose``
+after some epochs, with and without propagation. The seconds do not include evaluation. ``--choose``
 trains with a seed of its own and evaluates on the validation split: InfoNCE chooses settings for
 all losses, and each loss its propagation and exponent. Finished runs stay in journals, so the
 script continues where it stopped.
@@ -195,7 +195,7 @@ def loaded(data: str, **part: Any) -> RankingParts:
 
 
 def popularity(parts: RankingParts) -> float:
-    """The mean popularity of the held-out pairs' items over that of the training pairs' items.
+    """Mean popularity of items in held-out pairs divided by the mean in training pairs.
 
     It is 1 for a random part. It explains what validation cannot choose for the test split.
     """

@@ -4,7 +4,7 @@
 
 The rule: of the shares 0.5, 0.2 and 0.1, take the smallest one at which the effective rank of the
 encoder's features (RankMe) is at least 85 % of the rank without a teacher. If there is none, use no
-teacher. Synthetic sets, spoken digits and questions are those of ``evidence.py``, with InfoNCE at
+teacher. Synthetic sets, spoken digits and questions come from ``evidence.py``, with InfoNCE at
 temperature 0.2 and seeds 1 to 3. Sensors, watch and cells are read from the journal of
 ``evidence_arrays.py``, with ``domains=`` at temperature 0.5 and a seed per fold.
 

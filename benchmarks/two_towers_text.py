@@ -10,8 +10,9 @@ of words and word pairs, trained by InfoNCE with ``in_batch``: without anything,
 share of the training pairs) in full or in half, and with both.
 
 The temperature is chosen for each row on a fifth of the training pairs; then the row is trained on
-all of them over several seeds. On the 3,080 test questions, R@1 is the share whose nearest document
-is the right one: of all, and of those for the rarer half of the documents.
+all of them over several seeds. R@1 is the share of test questions whose nearest
+document is the right one: of all 3,080 questions, and of the questions about the rarer half of
+the documents.
 
 Writes ``benchmarks/results/two-towers-text.json``. The data (banking77, CC BY 4.0) are read from
 ``$BAYESCL_DATA`` or ``../shared/data``.
