@@ -24,7 +24,8 @@ def decoupled(positive, unlabeled, *, valid=None):
     """Return one loss per anchor."""
     if valid is not None:
         unlabeled = unlabeled.masked_fill(~valid, -torch.inf)
-    return unlabeled.logsumexp(dim=1) - positive
+    losses = unlabeled.logsumexp(dim=1) - positive
+    return losses.where(losses > -torch.inf, 0)  # an anchor without candidates has the loss 0
 
 
 torch.manual_seed(0)
@@ -45,7 +46,8 @@ class Decoupled(LogSumObjective):
 
     def from_log_sums(self, positive, log_sums):
         """Return one loss per anchor."""
-        return log_sums[0] - positive
+        losses = log_sums[0] - positive
+        return losses.where(losses > -torch.inf, 0)
 
 
 as_data = bayescl.ContrastiveLoss(Decoupled(), temperature=0.2, engine="blocked")

@@ -1,8 +1,8 @@
-"""Contrastive losses that correct for false negatives.
+"""Contrastive losses for PyTorch that push probable false negatives away less.
 
-They estimate, from a teacher's similarities or from similarity ranks, which negatives are probably
-of the anchor's class, and push these away less. Torch is imported on the first use of a name.
-Training, comparison, serving and the command ``bayescl`` are in :mod:`bayescl_lab`.
+They estimate the probability from a teacher's similarities or from similarity ranks. Torch is
+imported on the first use of a name. Training, comparison, serving and the command ``bayescl`` are
+in :mod:`bayescl_lab`.
 """
 
 from importlib import import_module

@@ -178,10 +178,11 @@ def _with_zeros(batch: Batch, whole: Batch, sizes: list[list[int]]) -> Tensor:
 
 
 def with_zeroed_rows(batch: Batch) -> Batch:
-    """Replace rows that are not finite by zeros; pairs that use one get the weight NaN.
+    """Replace rows that contain NaN or infinite values by zeros.
 
-    A row that ``valid`` excludes then has no effect: all gradients stay finite. A pair gets the
-    weight 0 if its anchor has no candidates. The batch must have ``valid``.
+    A pair gets the weight NaN if its anchor, its positive or one of its candidates was replaced,
+    and the weight 0 if its anchor has no candidates. Rows that ``valid`` excludes therefore do not
+    affect the loss or the gradients. The batch must have ``valid``.
     """
     parts = (batch.anchors, batch.pair_positives, *batch.columns)
     if is_eager_cpu(batch.anchors.embeddings) and all(

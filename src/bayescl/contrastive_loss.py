@@ -327,7 +327,7 @@ class ContrastiveLoss(nn.Module):
             on.
 
         Raises:
-            ValueError: if shapes do not match or no row has a candidate. With ``gather``, all
+            ValueError: if shapes do not match or the batch has one item. With ``gather``, all
                 processes raise if one does.
             RuntimeError: with ``gather``, if there is no process group.
 
@@ -633,7 +633,7 @@ class ContrastiveLoss(nn.Module):
                 shape = (len(positive), unlabeled.shape[1])
                 check_valid(valid, shape, positive.device, gathers=False)
             elif self.needs_groups:
-                raise ValueError(f"{type(self).__name__} needs valid: True for true negatives")
+                raise ValueError(f"{type(self).__name__} needs the mask valid, True for true negatives")
             counted = unlabeled.detach() != -torch.inf
             if valid is not None:
                 counted = counted & valid

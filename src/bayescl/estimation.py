@@ -117,8 +117,9 @@ def measured_alpha(
     """Measure ``alpha`` on a small labeled part of the data.
 
     The AUC is the macro-averaged ROC-AUC of cosines, with each item as a query against all others.
-    It equals ``sklearn.metrics.roc_auc_score`` with ``average="macro"`` on the transposed matrices,
-    as in the training script of Liu et al., ICML 2024. Do not use the test set: its labels would
+    With a row per query in ``is_positive`` and ``cosines``, it equals scikit-learn's
+    ``roc_auc_score(is_positive.T, cosines.T, average="macro")``, as in the training script of Liu
+    et al., ICML 2024. Do not use the test set: its labels would
     influence training.
 
     Args:

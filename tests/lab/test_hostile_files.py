@@ -188,5 +188,5 @@ def test_an_archive_that_promises_too_much_is_refused_unread(tmp_path, little_me
         inspect(tmp_path / "a.npz")
     images_npz(tmp_path / "b.npz")
     monkeypatch.setattr("bayescl_lab._arrays.usable_memory", lambda: 1000)
-    with pytest.raises(ValueError, match=r"images needs .* GB, more than there is memory"):
+    with pytest.raises(ValueError, match=r"images needs .* GB, more than the available memory"):
         load_images(str(tmp_path / "b.npz"))

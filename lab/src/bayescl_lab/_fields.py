@@ -15,13 +15,13 @@ Value = TypeVar("Value")
 
 
 def at_least(minimum: int) -> Any:
-    """Return the range of integers of at least ``minimum``."""
+    """Return the constraint of an integer that it is at least ``minimum``."""
     words = f"at least {minimum}" if minimum > 1 else None
     return Field(ge=minimum, lt=2**63, description=words)
 
 
 def between(low: float, high: float) -> Any:
-    """Return the range of a closed interval."""
+    """Return the constraint of a number that it lies between ``low`` and ``high``, inclusive."""
     words = f"from {low:g} to {high:g}"
     return Field(ge=low, le=high, allow_inf_nan=False, description=words)
 

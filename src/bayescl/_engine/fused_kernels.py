@@ -54,7 +54,7 @@ LOWEST = tl.constexpr(-3e38)  # in place of -inf, because -inf minus -inf is NaN
 
 
 class Sides(NamedTuple):
-    """Rows of the anchors and of the columns: embeddings, or keys. Contiguous."""
+    """Contiguous matrices of anchors and candidate columns: embeddings, or integer keys."""
 
     anchors: Tensor  # [n, width]
     columns: Tensor  # [m, width]

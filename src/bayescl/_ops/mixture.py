@@ -51,13 +51,19 @@ class PairMixture:
 
     @classmethod
     def true_negatives(cls, alpha: float) -> PairMixture:
-        r"""Return :math:`\phi_{TN}`: the minimum with probability ``alpha``, in [0.5, 1]."""
+        r"""Return :math:`\phi_{TN}`.
+
+        With probability ``alpha``, in [0.5, 1], it is the smaller of two draws, otherwise the larger.
+        """
         check_alpha(alpha)
         return cls(alpha, 1 - alpha)
 
     @classmethod
     def false_negatives(cls, alpha: float) -> PairMixture:
-        r"""Return :math:`\phi_{FN}`: the maximum with probability ``alpha``, in [0.5, 1]."""
+        r"""Return :math:`\phi_{FN}`.
+
+        With probability ``alpha``, in [0.5, 1], it is the larger of two draws, otherwise the smaller.
+        """
         check_alpha(alpha)
         return cls(1 - alpha, alpha)
 

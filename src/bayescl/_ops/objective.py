@@ -109,10 +109,11 @@ class LogSumObjective:
 
         Args:
             positive: Logit of each anchor's positive. Differentiated.
-            log_sums: Logarithm of the sum of each of :attr:`powers`, in the same order. For the
-                power 0 it may be one number for all anchors. Differentiated.
+            log_sums: :math:`\log S_p` for each :math:`p` in :attr:`powers`, in the same order. For
+                the power 0 it may be one number for all anchors. Differentiated. An anchor without
+                candidates has the log-sum -inf, and must get the loss 0.
         """
-        return softplus(log_sums[0] - positive)
+        return softplus(log_sums[0] - positive)  # log(exp(s+) + S) - s+
 
     def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor | float, ...]) -> Slopes:
         """Compute :meth:`from_log_sums` and its derivatives, without a graph.

@@ -22,7 +22,7 @@ def documents_of(
     if not row[anchor]:
         raise ValueError(f"row {number}: {anchor} is empty")
     if not any(cell for _, cell in cells["positive"]):
-        raise ValueError(f"row {number}: {', '.join(ends['positive'])} is empty")
+        raise ValueError(f"row {number}: no text in {' or '.join(ends['positive'])}")
     values = [None] * len(every) if row.get(scores) is None else list(row[scores])
     texts = sum(bool(cell) for _, cell in every)
     if len(values) not in (len(every), texts):

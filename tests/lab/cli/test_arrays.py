@@ -42,7 +42,7 @@ def test_train_evaluate_embed_export_and_inspect(bayescl, table, printed_config)
 def test_compare_leaves_domains_out_and_draws_embeddings(bayescl, table):
     line = f"compare arrays {table} --leave-out 1 --seeds 3 --workers 1 --out both"
     said = bayescl(f"{line} --losses info_nce,info_nce+domains").out
-    assert "embeddings: both/embeddings.png" in said
+    assert "figure of the embeddings: both/embeddings.png" in said
     result = json.loads(Path("both/result.json").read_text())
     assert result["losses"]["info_nce"]["recalls"].keys() == {"k0", "k1"}
     assert len(result["losses"]["info_nce+domains"]["metrics"]["nmi"]["values"]) == 3

@@ -72,7 +72,7 @@ def test_a_folder_of_images_is_tuned_and_compared_on_its_test_part(bayescl, pict
     options = "--losses info_nce,bayesian --stride 2 --augmentation simclr --max_train_images 30"
     outcome = bayescl(f"{LINE} --data photographs {options} --tune 2 --out comparison")
     assert "2 losses on photographs" in outcome.out
-    assert "Accuracy on the test split (20 images, 95 % intervals in parentheses)" in outcome.out
+    assert "Accuracy on the test split (20 items, 95 % intervals in parentheses)" in outcome.out
     assert "The best of 2 settings for every loss, by " in outcome.out
     result = json.loads(Path("comparison/result.json").read_text())
     assert result["sizes"] == {"train": 30, "test": 20}

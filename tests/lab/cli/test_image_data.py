@@ -68,7 +68,7 @@ def test_a_table_is_counted_copies_are_listed_and_few_images_have_an_interval(ba
     shown = bayescl("evaluate run").out
     accuracy = said.row.scores["knn"].mean
     interval = binomtest(round(6 * accuracy), 6).proportion_ci(method="wilson")
-    assert "6 images, 95 % intervals in parentheses" in shown
+    assert "6 items, 95 % intervals in parentheses" in shown
     assert f"{100 * accuracy:.1f} ({100 * interval.low:.0f} to {100 * interval.high:.0f})" in shown
 
 

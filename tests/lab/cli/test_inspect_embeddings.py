@@ -116,10 +116,10 @@ BAD = [
     ("good.npz --labels halves", "good.npz: labels must be integers or strings"),
     ("good.npz --out page.txt", "out must end in .html"),
     ("good.npz --out nowhere/page.html", "there is no folder nowhere"),
-    ("good.npz --data photos", "data is only for run folders, got good.npz"),
-    ("folder.npy --labels short", "labels is only for files of embeddings, got folder.npy"),
+    ("good.npz --data photos", "--data applies only to run folders, got good.npz"),
+    ("folder.npy --labels short", "--labels applies only to files of embeddings, got folder.npy"),
     ("rows.npy --suspects list.txt", "suspects must end in .csv"),
-    ("rows.npy --teacher few.npy", "teacher needs suspects"),
+    ("rows.npy --teacher few.npy", "--teacher needs --suspects"),
     ("rows.npy --documents few.npy", "second_view must have shape [240, 8], got [5, 8]"),
     (
         "rows.npy --suspects a.csv --teacher few.npy",

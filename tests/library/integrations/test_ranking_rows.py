@@ -58,7 +58,7 @@ def test_cells_may_be_empty_or_lists_and_scores_follow_their_documents():
     ("column", "value", "message"),
     [
         ("anchor", None, "anchor is empty"),
-        ("positive", "", "positive is empty"),
+        ("positive", "", "no text in positive"),
         ("scores", [0.9, 0.5], "scores must contain 3 numbers, one per document, got 2"),
         ("scores", [0.9, math.inf, 0.1], "scores must contain finite numbers, got inf"),
     ],

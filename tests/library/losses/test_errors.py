@@ -121,7 +121,7 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
             lambda: OracleContrastiveLoss().in_batch(A, B, extra=A, groups=LABELS),
             "OracleContrastiveLoss needs extra.groups",
         ),
-        (lambda: OracleContrastiveLoss().from_logits(A[:, 0], B), "needs valid"),
+        (lambda: OracleContrastiveLoss().from_logits(A[:, 0], B), "needs the mask valid"),
         (lambda: InfoNCELoss(temperature=10**400), "temperature must fit into a 64-bit float"),
         (lambda: BayesianContrastiveLoss(tau_plus=10**400), "tau_plus must fit into a 64-bit"),
         (lambda: LOSS.in_batch(A, B, log_q=A[:, 0].abs()), "log_q must contain logs of prob"),

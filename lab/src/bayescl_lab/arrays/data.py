@@ -276,7 +276,7 @@ def _standardized_by_domain(store: ItemStore) -> ItemStore:
     """Standardize each feature or channel within each domain."""
     domains = store.domains
     if domains is None or bool((domains < 0).any()):
-        raise ValueError(f"{store.name}: standardize domain needs the domain of every item")
+        raise ValueError(f"{store.name}: --standardize domain needs a known domain for every item")
     values, axes = store.tensor.double(), (0,) if store.tensor.ndim == 2 else (0, 2)
     for domain in domains.unique():
         rows = domains == domain

@@ -105,7 +105,10 @@ def show(title: str, content: ReportTable) -> None:
 
 
 def print_result(title: str, result: Result, table: ReportTable | None = None) -> None:
-    """Print the table of a result, by default of its scores, and remarks not printed before."""
+    """Print a table of a result and the remarks that were not printed before.
+
+    By default, it is the table of scores.
+    """
     from bayescl_lab.report.results import classes_table, remarks_of, scores_table
 
     table, of_classes = table or scores_table(result), classes_table(result)

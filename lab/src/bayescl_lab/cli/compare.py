@@ -227,7 +227,7 @@ def _draw_embeddings(folder: Path, methods: Sequence[str], seed: int) -> None:
     picture = folder / "embeddings.png"
     if all(path.is_dir() for path in runs.values()):
         save_figure(embeddings_figure(runs), picture, dpi=150)
-        say(f"embeddings: {picture}")
+        say(f"figure of the embeddings: {picture}")
 
 
 def perform(

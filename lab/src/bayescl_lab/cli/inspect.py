@@ -74,7 +74,7 @@ def inspect(
     for name, value in others.items():
         if value is not None:
             what = "run folders" if is_file else "files of embeddings"
-            raise ValueError(f"{name} is only for {what}, got {run_or_file}")
+            raise ValueError(f"--{name.replace('_', '-')} applies only to {what}, got {run_or_file}")
     beside = run_or_file.with_name(f"{run_or_file.stem}-inspection.html")
     page = out or (beside if is_file else run_or_file / "inspection.html")
     if is_file or out is not None:
@@ -82,7 +82,7 @@ def inspect(
     if suspects is not None:
         check_output(suspects, ".csv", option="suspects")
     elif of_file.teacher is not None:
-        raise ValueError("teacher needs suspects")
+        raise ValueError("--teacher needs --suspects")
     from bayescl_lab._figures import png
     from bayescl_lab.inspect.findings import advise
     from bayescl_lab.inspect.measures import diagnose_embeddings

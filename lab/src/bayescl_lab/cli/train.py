@@ -41,7 +41,7 @@ def arrays(
 
     Args:
         loss: Loss to train with. The suffix "+teacher" adds a teacher, see --teacher. The
-            hyper-parameters of the loss follow.
+            next options are hyper-parameters of the loss.
     """
     return _train_encoder(ArraySettings, settings, loss, hyperparameters, run_options, called)
 
@@ -58,7 +58,7 @@ def images(
 
     Args:
         loss: Loss to train with. The suffix "+teacher" adds a teacher, see --teacher. The
-            hyper-parameters of the loss follow.
+            next options are hyper-parameters of the loss.
     """
     return _train_encoder(ImageSettings, settings, loss, hyperparameters, run_options, called)
 

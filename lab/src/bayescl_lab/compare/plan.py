@@ -64,7 +64,10 @@ class Plan(Generic[Settings]):
         return self
 
     def adapted(self, settings: Settings, folder: Path) -> Settings:
-        """Return settings for the test split, given the folder of the best run in validation."""
+        """Adjust the chosen settings before they are trained for the test split.
+
+        ``folder`` is the run with the best validation score. The default changes nothing.
+        """
         del folder
         return settings
 
@@ -150,7 +153,7 @@ AnyPlan = Plan[Any]
 
 @dataclass
 class Work:
-    """Trainer of the runs of plans in a folder. Runs with equal settings are trained once.
+    """Train the runs of one or more plans in a folder. Runs with equal settings are trained once.
 
     Attributes:
         folder: Parent of the run folders.

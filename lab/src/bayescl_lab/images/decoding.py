@@ -69,9 +69,9 @@ def read_headers(files: Sequence[Path]) -> dict[Path, Header]:
 def common_shape(headers: Sequence[Header], image_size: int | None = None) -> tuple[int, int, int]:
     """Choose channels, height and width for all images: one channel if every image is gray.
 
-    Images are resized to squares of side ``image_size``. Default: images of a single size of at
-    most 512 pixels are not resized; others become squares with the most frequent shorter side, at
-    most 224 pixels.
+    Images are resized to squares of side ``image_size``. By default, images are not resized if all
+    have the same size of at most 512 pixels. Otherwise, the side of the squares is the most frequent
+    length of the images' shorter sides, but at most 224 pixels.
 
     Example:
         >>> common_shape([Header(32, 32, True), Header(32, 48, False)])

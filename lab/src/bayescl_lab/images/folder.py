@@ -189,7 +189,7 @@ def _decoded(
     size = len(files) * channels * height * width
     if size > usable_memory():
         raise ValueError(
-            f"the images need {size / 1e9:.1f} GB, more than there is memory: pass a smaller "
+            f"the images need {size / 1e9:.1f} GB, more than the available memory: pass a smaller "
             "--image-size"
         )
     pixels = np.empty((len(files), channels, height, width), np.uint8)

@@ -51,7 +51,10 @@ class Parts:
 
 
 def mask_of_test(store: ItemStore, is_train: AnyArray | None) -> Bool[Tensor, " items"]:
-    """Return a mask of the test split, given the array ``is_train`` of a file, if it has one."""
+    """Return a mask of the test split, given the array ``is_train`` of a file.
+
+    Without the array, no item is in the test split.
+    """
     if is_train is None:
         return torch.zeros(len(store), dtype=torch.bool)
     if is_train.dtype != np.bool_ or len(is_train) != len(store):

@@ -203,7 +203,10 @@ class ProbeData(NamedTuple):
 
 
 def domain_scores(data: ProbeData, train: ItemStore, evaluation: ItemStore) -> dict[str, float]:
-    """Compute k-NN accuracy with neighbors from other domains, if both parts have domains."""
+    """Compute the k-NN accuracy with neighbors from other domains only.
+
+    The result is empty if the training or the evaluation items have no domains.
+    """
     if train.domains is None or evaluation.domains is None:
         return {}
     right, count = 0.0, 0

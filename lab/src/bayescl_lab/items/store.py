@@ -75,7 +75,7 @@ class ItemStore:
     def take(self, rows: Int[Tensor, " rows"]) -> Items:
         """Return the items of some rows as a new tensor.
 
-        Rows on the device of the store are used without a copy.
+        The indices ``rows`` are not copied if they are on the device of the store.
         """
         return self.tensor[rows if self.rows is None else self.rows[rows]]
 

@@ -57,7 +57,11 @@ def chosen_classes(class_names: Sequence[str], classes: str) -> tuple[str, ...]:
 
 
 def only_classes(store: ItemStore, classes: Sequence[str]) -> ItemStore:
-    """Return the images of some classes, with new labels; raise if there are none."""
+    """Return the images of the given classes, with labels in the order of ``classes``.
+
+    Raises:
+        ValueError: if there are no images of these classes.
+    """
     position = {name: index for index, name in enumerate(classes)}
     # The last entry is for images without a label, which have index -1.
     table = torch.tensor([*(position.get(name, -1) for name in store.class_names), -1])

@@ -14,7 +14,7 @@ from bayescl_lab.ranking.encoders import Encoder
 
 
 class DrawnCandidates:
-    """Candidates drawn for a batch without replacement and shared by its users, or all items.
+    """Draw candidates for each batch, without replacement. All users of the batch share them.
 
     Scores are one matrix product with a row per user, in which the user's items are masked.
     Hundreds or thousands of candidates therefore cost little, and they make the empirical CDF of
@@ -22,7 +22,7 @@ class DrawnCandidates:
 
     Args:
         num_items: Number of items to draw from.
-        count: Number of candidates per batch, at least 1 and at most all items.
+        count: Number of candidates per batch, at least 1. If there are fewer items, all of them.
 
     Example:
         >>> batch = UserBatch(torch.tensor([0]), torch.tensor([1, 4]), torch.tensor([0, 0]))

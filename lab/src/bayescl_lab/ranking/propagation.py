@@ -49,7 +49,8 @@ def propagated(
     r"""Average trained embeddings, scaled to length 1, over neighbors in the graph.
 
     The formula of :class:`~bayescl_lab.ranking.encoders.LightGCN` is applied once, after training.
-    On sparse data, this gives much of the gain of propagation in every step, without its cost. On
+    On sparse data, this gives much of the gain of a model that propagates in every training step,
+    without the cost of that model. On
     dense data, it lowers the scores. Popular items get longer embeddings, which
     ``item_norm_exponent`` uses.
 

@@ -13,7 +13,7 @@ from scipy import stats
 from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.interactions import in_words
 from bayescl_lab.report.tables import (
-    FEW_IMAGES,
+    FEW_ITEMS,
     ReportTable,
     as_markdown,
     counted,
@@ -76,9 +76,11 @@ def page_measures(result: Result) -> list[str]:
 
 
 def classes_table(result: Result) -> ReportTable:
-    """Return a table of neighbors in other domains, clusters, and the recall of each class.
+    """Return a table of measures of domains, clusters and classes.
 
-    Of more than ten classes, only the lowest recall is shown. The table may be empty.
+    It has the k-NN accuracy with neighbors from other domains, the agreement of clusters with
+    classes, and the recall of each class. With more than ten classes, only the lowest recall is
+    shown. The table may be empty.
     """
     records = []
     for name, row in result.rows.items():
@@ -127,9 +129,9 @@ def about(result: Result) -> str:
     """Return a sentence with the unit, the part and the spread of the scores in a table."""
     if not all(map(is_percent, result.measures)):
         return paragraph("about_interactions", result)
-    images, count = result.sizes.get(result.part), ""
-    if images is not None and images < FEW_IMAGES:
-        count = f" ({images} images, 95 % intervals in parentheses)"
+    items, count = result.sizes.get(result.part), ""
+    if items is not None and items < FEW_ITEMS:
+        count = f" ({items} items, 95 % intervals in parentheses)"
     spread = "± over draws of labels" if is_run(result) else f"mean ± {SPREAD}"
     return f"**Accuracy on the {result.part} split{count}, in percent,** {spread}."
 

@@ -18,8 +18,8 @@ from bayescl_lab.runs.losses import LOSSES, loss_of
 from bayescl_lab.runs.ranking import baselines
 from bayescl_lab.runs.result import Score, is_percent
 
-FEW_IMAGES = 200
-"""Number of images below which an accuracy has a confidence interval."""
+FEW_ITEMS = 200
+"""Number of items below which an accuracy has a confidence interval."""
 
 _DATA = {
     "cifar10": "CIFAR-10",
@@ -113,10 +113,10 @@ def paragraph(name: str, *values: object) -> str:
     return " ".join(getattr(_sentences(), name)(*values).split())
 
 
-def score_text(score: Score, measure: str, images: int | None = None) -> str:
-    """Format a score. Accuracies are in percent, with an interval if there are few images."""
-    if is_percent(measure) and images is not None and images < FEW_IMAGES:
-        right = stats.binomtest(round(score.mean * images), images)
+def score_text(score: Score, measure: str, items: int | None = None) -> str:
+    """Format a score. Accuracies are in percent, with an interval if there are few items."""
+    if is_percent(measure) and items is not None and items < FEW_ITEMS:
+        right = stats.binomtest(round(score.mean * items), items)
         interval = right.proportion_ci(method="wilson")  # of 95 %
         return f"{score.text(scale=100)} ({100 * interval.low:.0f} to {100 * interval.high:.0f})"
     if is_percent(measure):

@@ -40,7 +40,7 @@ class EncoderOptions(TrainedSettings):
             candidate itself, upper counts all of them, as in the paper.
         teacher: Embeddings that determine the target of a loss with a teacher: "items", the
             embeddings of the items without augmentation by the trained network, or an .npy file
-            with one embedding per training image, such as the output of "embed". "none" is no
+            with one embedding per training item, such as the output of "embed". "none" is no
             teacher. Default: items for a loss with the suffix "+teacher", else none.
         positive_share: Share of the target for the other view. The teacher, or known labels,
             determine the shares of the other items. 1 turns soft targets off.

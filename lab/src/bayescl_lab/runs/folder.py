@@ -157,7 +157,7 @@ ALL_PARTS = "all"
 
 
 class Kind(str, Enum):
-    """Kinds of runs with a model, named by their commands."""
+    """Kinds of runs that train a model. The value is the command that starts the run."""
 
     ARRAYS = "train arrays"
     IMAGES = "train images"

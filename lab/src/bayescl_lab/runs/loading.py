@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def encoder_run(kind: str) -> type[EncoderRun[Any]]:
-    """Return the class of runs on images or arrays."""
+    """Return ``ArrayRun`` for the kind "train arrays", otherwise ``ImageRun``."""
     if kind == Kind.ARRAYS:
         from bayescl_lab.runs.arrays.array_run import ArrayRun
 

@@ -188,7 +188,11 @@ class Journal(pl.Callback):
             launcher.procs.clear()  # Lightning's observer would end this process too
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Write the epoch's row in the first process, and save."""
+        """Write the epoch to ``metrics.csv`` in the first process, and save a checkpoint if due.
+
+        Raises:
+            ValueError: if the loss or a weight is not finite.
+        """
         epoch = trainer.current_epoch + 1
         mean = torch.as_tensor(self._total, dtype=torch.float64) / max(1, self._steps)
         if trainer.world_size > 1:

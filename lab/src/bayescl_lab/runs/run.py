@@ -164,7 +164,8 @@ class TrainedRun(ABC, Generic[AnySettings]):
     ) -> tuple[RunFolder, Self, int]:
         """Open a run, finished or not; return its folder, the run and its number of epochs.
 
-        The run has its evaluated weights, and its own data or other data to evaluate on.
+        The run has the weights of its last checkpoint. It is evaluated on ``data``, by default its
+        own data.
         """
         folder = RunFolder.open(path, cls.kind)
         settings: Any = cls.settings_type.from_config(folder.config())

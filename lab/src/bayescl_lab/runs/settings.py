@@ -90,7 +90,11 @@ class TrainedSettings(StoredSettings):
         return self.devices * self.num_nodes
 
     def this_process(self) -> ProcessRank:
-        """Return the ranks of this process; raise if torchrun started another number."""
+        """Return the ranks of this process.
+
+        Raises:
+            ValueError: if torchrun started another number of processes than the settings need.
+        """
         started = os.environ.get("WORLD_SIZE", "1")
         if "TORCHELASTIC_RUN_ID" in os.environ and int(started) != self.num_processes:
             raise ValueError(
