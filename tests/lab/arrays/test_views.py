@@ -9,7 +9,7 @@ from bayescl_lab.items.store import ItemStore
 LABELS = torch.zeros(64, dtype=torch.long)
 ROWS = ItemStore(torch.randn(64, 5) * 3 + 1000, LABELS, ("a",))
 SIGNALS = ItemStore(torch.randn(64, 2, 30) * 3 + 10, LABELS, ("a",))
-OFF = {"noise": 0.0, "dropout": 0.0}
+OFF = {"noise": 0.0, "dropout": 0.0, "scale": 0.0}
 
 
 @pytest.mark.parametrize("store", [ROWS, SIGNALS])
@@ -33,7 +33,7 @@ def test_constant_features_become_0():
 def test_views_without_strengths_are_the_standardized_items():
     rows = RowViews(standardization=Standardization(ROWS), swap=0.0, **OFF)
     assert torch.equal(rows(ROWS.items, seed=3), rows.plain(ROWS.items))
-    signals = SignalViews(standardization=Standardization(SIGNALS), crop=1.0, scale=0.0, **OFF)
+    signals = SignalViews(standardization=Standardization(SIGNALS), crop=1.0, **OFF)
     torch.testing.assert_close(signals(SIGNALS.items, seed=3), signals.plain(SIGNALS.items))
 
 
@@ -43,6 +43,17 @@ def test_views_depend_on_the_seed_only():
     )
     assert torch.equal(views(SIGNALS.items, seed=3), views(SIGNALS.items, seed=3))
     assert not torch.equal(views(SIGNALS.items, seed=3), views(SIGNALS.items, seed=4))
+
+
+@pytest.mark.parametrize("store", [ROWS, SIGNALS])
+def test_a_row_or_a_channel_of_a_signal_is_scaled_by_one_factor(store):
+    own = {"swap": 0.0} if store is ROWS else {"crop": 1.0}
+    kind = RowViews if store is ROWS else SignalViews
+    views = kind(standardization=Standardization(store), **own, **OFF | {"scale": 0.2})
+    factors = views(store.items, seed=0) / views.plain(store.items)
+    torch.testing.assert_close(factors, factors[..., :1].expand_as(factors), rtol=1e-4, atol=1e-4)
+    assert factors[..., 0].mean() == pytest.approx(1, abs=0.1)
+    assert factors[..., 0].std() == pytest.approx(0.2, abs=0.06)
 
 
 def test_swapped_features_are_values_of_the_same_feature_in_other_rows():
@@ -55,7 +66,7 @@ def test_swapped_features_are_values_of_the_same_feature_in_other_rows():
 
 def test_a_crop_of_a_line_is_a_part_of_the_line_at_the_whole_length():
     line = torch.linspace(-1, 1, 30).expand(64, 2, 30)
-    views = SignalViews(standardization=Standardization(SIGNALS), crop=0.5, scale=0.0, **OFF)
+    views = SignalViews(standardization=Standardization(SIGNALS), crop=0.5, **OFF)
     drawn = views.view(line, torch.Generator().manual_seed(0))
     steps = drawn.diff(dim=2)
     torch.testing.assert_close(steps, steps[:, :, :1].expand_as(steps), atol=1e-4, rtol=0)

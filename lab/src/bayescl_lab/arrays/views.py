@@ -64,12 +64,16 @@ class ArrayViews(Augmentation):
         noise: Standard deviation of Gaussian noise.
         dropout: Probability that a feature of a row, or a channel of a signal, is set to 0, its
             mean.
+        scale: Standard deviation of the random factor of each row, or of each channel of a signal.
     """
 
-    def __init__(self, standardization: Standardization, noise: float, dropout: float) -> None:
+    def __init__(
+        self, standardization: Standardization, noise: float, dropout: float, scale: float
+    ) -> None:
         super().__init__()
         self.standardization = standardization
         self.noise = noise
+        self.scale = scale
         self.dropout = dropout
 
     def plain(self, items: Items) -> Views:
@@ -83,21 +87,23 @@ class ArrayViews(Augmentation):
         with torch.autocast(items.device.type, enabled=False):
             views = self.view(self.plain(items), generator)
             shape = views.shape[:2] + (1,) * (views.ndim - 2)
+            of_scale = shape if views.ndim > 2 else (len(views), 1)
+            factors = 1 + self.scale * torch.randn(of_scale, generator=generator)
             kept = torch.rand(shape, generator=generator) >= self.dropout
             noise = self.noise * torch.randn(views.shape, generator=generator)
-            return views * kept.to(views.device) + noise.to(views.device)
+            return views * (factors * kept).to(views.device) + noise.to(views.device)
 
     def view(self, items: Views, generator: torch.Generator) -> Views:
-        """Change standardized items before dropout and noise are applied."""
+        """Change standardized items before scale, dropout and noise are applied."""
         raise NotImplementedError
 
 
 class RowViews(ArrayViews):
-    """Views of rows: some features come from other rows of the batch (SCARF), dropout and noise.
+    """Views of rows: some features come from other rows of the batch (SCARF), scale, dropout and noise.
 
     Args:
         swap: Probability that a feature is replaced by its value in another row.
-        **strengths: ``standardization``, ``noise`` and ``dropout``; see :class:`ArrayViews`.
+        **strengths: ``standardization``, ``noise``, ``dropout`` and ``scale``; see :class:`ArrayViews`.
 
     Reference:
         Bahri et al., SCARF, ICLR 2022.
@@ -121,21 +127,18 @@ class SignalViews(ArrayViews):
 
     Args:
         crop: Smallest share of the window that a crop keeps, in (0, 1].
-        scale: Standard deviation of the factor of each channel.
-        **strengths: ``standardization``, ``noise`` and ``dropout``; see :class:`ArrayViews`.
+        **strengths: ``standardization``, ``noise``, ``dropout`` and ``scale``; see :class:`ArrayViews`.
     """
 
-    def __init__(self, *, crop: float, scale: float, **strengths: object) -> None:
+    def __init__(self, *, crop: float, **strengths: object) -> None:
         super().__init__(**strengths)  # type: ignore[arg-type]
         self.crop = crop
-        self.scale = scale
 
     def view(self, items: Views, generator: torch.Generator) -> Views:
-        """Crop and resize in time, with linear interpolation, and scale channels."""
+        """Crop and resize in time, with linear interpolation."""
         count, channels, length = items.shape
         share = self.crop + (1 - self.crop) * torch.rand(count, 1, generator=generator)
         start = (1 - share) * torch.rand(count, 1, generator=generator)
-        factors = 1 + self.scale * torch.randn(count, channels, 1, generator=generator)
         position = (start + share * torch.linspace(0, 1, length)) * (length - 1)
         left = position.long().clamp(0, max(0, length - 2))
         right, part = (left + 1).clamp_max(length - 1), (position - left)[:, None].to(items.device)
@@ -143,4 +146,4 @@ class SignalViews(ArrayViews):
             items.gather(2, index[:, None].expand(-1, channels, -1).to(items.device))
             for index in (left, right)
         )
-        return (at_left + part * (at_right - at_left)) * factors.to(items.device)
+        return at_left + part * (at_right - at_left)

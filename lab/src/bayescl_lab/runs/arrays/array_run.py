@@ -89,18 +89,17 @@ def build_views(
         return OwnViews(standardization, view)
     usual = 0.5 if len(shape) == 1 else 0.2
     dropout = usual if settings.dropout is None else settings.dropout
-    same: Config = {"noise": settings.noise, "dropout": dropout}
+    same: Config = {"noise": settings.noise, "dropout": dropout, "scale": settings.scale}
     if len(shape) == 1:
         return RowViews(swap=settings.swap, standardization=standardization, **same)
-    crop, scale = settings.crop, settings.scale
-    return SignalViews(crop=crop, scale=scale, standardization=standardization, **same)
+    return SignalViews(crop=settings.crop, standardization=standardization, **same)
 
 
 class OwnViews(ArrayViews):
     """Views by a function of standardized items and a generator."""
 
     def __init__(self, standardization: Standardization, view: View | None) -> None:
-        super().__init__(standardization, noise=0.0, dropout=0.0)
+        super().__init__(standardization, noise=0.0, dropout=0.0, scale=0.0)
         self._own = view
 
     def view(self, items: Tensor, generator: torch.Generator) -> Tensor:

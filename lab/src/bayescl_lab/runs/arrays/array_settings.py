@@ -44,7 +44,7 @@ class ArrayOptions(EncoderOptions):
             Default: 0.5 for rows, 0.2 for signals.
         swap: Probability that a feature of a row is replaced by its value in another row.
         crop: Smallest share of a signal that a crop keeps. Crops are resized to the whole length.
-        scale: Standard deviation of the factor of each channel of a signal.
+        scale: Standard deviation of the random factor of each row, or of each channel of a signal.
         epochs: Number of passes over the training items.
         domains_per_batch: Number of domains in a batch with --domains, so that each anchor has
             enough candidates of its domain.
