@@ -633,7 +633,9 @@ class ContrastiveLoss(nn.Module):
                 shape = (len(positive), unlabeled.shape[1])
                 check_valid(valid, shape, positive.device, gathers=False)
             elif self.needs_groups:
-                raise ValueError(f"{type(self).__name__} needs the mask valid, True for true negatives")
+                raise ValueError(
+                    f"{type(self).__name__} needs the mask valid, True for true negatives"
+                )
             counted = unlabeled.detach() != -torch.inf
             if valid is not None:
                 counted = counted & valid

@@ -161,7 +161,9 @@ def _refusal(notes: Sequence[Mapping[str, Any]]) -> str:
 def _exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
     text = json.dumps(note).encode()
     if len(text) > NOTE_BYTES:
-        raise RuntimeError(f"settings exchanged between processes need {len(text)} bytes, more than {NOTE_BYTES}")
+        raise RuntimeError(
+            f"settings exchanged between processes need {len(text)} bytes, more than {NOTE_BYTES}"
+        )
     # Use the CPU if the backend supports it, else the backend's current device.
     kinds = [pair.partition(":")[0] for pair in dist.get_backend_config().split(",")]
     mine = torch.frombuffer(bytearray(text.ljust(NOTE_BYTES)), dtype=torch.uint8)

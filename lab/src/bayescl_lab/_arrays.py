@@ -54,7 +54,9 @@ def array_names(path: Path) -> list[str]:
     except Exception as error:
         raise unreadable(path, error) from None
     if any(entry.file_size > _LARGEST_RATIO * entry.compress_size + 1024 for entry in entries):
-        raise ValueError(f"cannot read {path}: it is damaged (an array is larger than its compressed data allow)")
+        raise ValueError(
+            f"cannot read {path}: it is damaged (an array is larger than its compressed data allow)"
+        )
     names = [entry.filename for entry in entries]
     return [name.removesuffix(".npy") for name in names if name.endswith(".npy")]
 
@@ -79,7 +81,8 @@ def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]
             with zipfile.ZipFile(path) as archive:
                 size = archive.getinfo(f"{name}.npy").file_size
                 if size > usable_memory():
-                    raise ValueError(f"{name} needs {size / 1e9:.1f} GB, more than the available memory")
+                    needed = f"{name} needs {size / 1e9:.1f} GB"
+                    raise ValueError(f"{needed}, more than the available memory")
                 with archive.open(f"{name}.npy") as packed:
                     array = np.lib.format.read_array(packed, allow_pickle=False)
         if array.ndim not in dimensions:

@@ -53,7 +53,7 @@ class PairMixture:
     def true_negatives(cls, alpha: float) -> PairMixture:
         r"""Return :math:`\phi_{TN}`.
 
-        With probability ``alpha``, in [0.5, 1], it is the smaller of two draws, otherwise the larger.
+        It is the smaller of two draws with probability ``alpha``, in [0.5, 1], or the larger.
         """
         check_alpha(alpha)
         return cls(alpha, 1 - alpha)
@@ -62,7 +62,7 @@ class PairMixture:
     def false_negatives(cls, alpha: float) -> PairMixture:
         r"""Return :math:`\phi_{FN}`.
 
-        With probability ``alpha``, in [0.5, 1], it is the larger of two draws, otherwise the smaller.
+        It is the larger of two draws with probability ``alpha``, in [0.5, 1], or the smaller.
         """
         check_alpha(alpha)
         return cls(1 - alpha, alpha)

@@ -99,11 +99,11 @@ class ArrayViews(Augmentation):
 
 
 class RowViews(ArrayViews):
-    """Views of rows: some features come from other rows of the batch (SCARF), scale, dropout and noise.
+    """Views of rows: features of other rows of the batch (SCARF), scale, dropout and noise.
 
     Args:
         swap: Probability that a feature is replaced by its value in another row.
-        **strengths: ``standardization``, ``noise``, ``dropout`` and ``scale``; see :class:`ArrayViews`.
+        **strengths: Further arguments of :class:`ArrayViews`.
 
     Reference:
         Bahri et al., SCARF, ICLR 2022.
@@ -123,11 +123,11 @@ class RowViews(ArrayViews):
 
 
 class SignalViews(ArrayViews):
-    """Views of signals: a crop resized to the whole length, scaled channels, dropout and noise.
+    """Views of signals: a crop resized to the whole length, scale, dropout and noise.
 
     Args:
         crop: Smallest share of the window that a crop keeps, in (0, 1].
-        **strengths: ``standardization``, ``noise``, ``dropout`` and ``scale``; see :class:`ArrayViews`.
+        **strengths: Further arguments of :class:`ArrayViews`.
     """
 
     def __init__(self, *, crop: float, **strengths: object) -> None:

@@ -74,7 +74,8 @@ def inspect(
     for name, value in others.items():
         if value is not None:
             what = "run folders" if is_file else "files of embeddings"
-            raise ValueError(f"--{name.replace('_', '-')} applies only to {what}, got {run_or_file}")
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} applies only to {what}, got {run_or_file}")
     beside = run_or_file.with_name(f"{run_or_file.stem}-inspection.html")
     page = out or (beside if is_file else run_or_file / "inspection.html")
     if is_file or out is not None:

@@ -70,8 +70,8 @@ def common_shape(headers: Sequence[Header], image_size: int | None = None) -> tu
     """Choose channels, height and width for all images: one channel if every image is gray.
 
     Images are resized to squares of side ``image_size``. By default, images are not resized if all
-    have the same size of at most 512 pixels. Otherwise, the side of the squares is the most frequent
-    length of the images' shorter sides, but at most 224 pixels.
+    have the same size of at most 512 pixels. Otherwise, the side of the squares is the most
+    frequent length of the images' shorter sides, but at most 224 pixels.
 
     Example:
         >>> common_shape([Header(32, 32, True), Header(32, 48, False)])

@@ -88,7 +88,9 @@ def _first_of_users(
 def _times(interactions: Interactions) -> AnyArray:
     """Return the timestamps of all entries; raise ``ValueError`` if there are none."""
     if interactions.timestamps is None:
-        raise ValueError(f"{interactions.name} has no timestamps to split by: pass --timestamp-column")
+        raise ValueError(
+            f"{interactions.name} has no timestamps to split by: pass --timestamp-column"
+        )
     return interactions.timestamps
 
 
