@@ -30,7 +30,6 @@ from harness import RESULTS, Journal, keep_freed_memory, papers_split, write_jso
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.ranking.batches import UserBatches
-from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.ease import EASE
 from bayescl_lab.ranking.encoders import MatrixFactorization
@@ -103,7 +102,7 @@ def trained(
         loss=RankingLossSettings(loss, {"temperature": of["temperature"], **LOSSES[loss]}).build(
             density=train.density
         ),
-        candidates=DrawnCandidates(train.num_items, DRAWN),
+        candidates=DRAWN,
         learning_rate=of["lr"],
         total_steps=of["epochs"] * len(batches),
         seed=seed,

@@ -36,6 +36,11 @@ class DataSource:
         terms: Conditions of use in one line.
         homepage: Web page of the data set.
         instructions: How to get a copy if there is no download.
+        patterns: Patterns of the names of required files, separated by blanks (interactions only,
+            like the numbers).
+        users: Number of users with interactions.
+        items: Number of items with interactions.
+        interactions: Number of training and test pairs. 0 if sources differ.
     """
 
     name: str
@@ -47,6 +52,10 @@ class DataSource:
     terms: str
     homepage: str
     instructions: str = ""
+    patterns: str = ""
+    users: int = 0
+    items: int = 0
+    interactions: int = 0
 
     @property
     def archive(self) -> Path:

@@ -8,8 +8,6 @@ import pytest
 from web import Server, serving
 
 from bayescl_lab._downloads import SOURCES, DataSource
-from bayescl_lab.ranking import catalog
-from bayescl_lab.ranking.catalog import Published
 from tests.lab.ranking.readers.tables import zipped
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
@@ -26,10 +24,9 @@ def small_movielens(monkeypatch) -> Iterator[Server]:
     data = zipped({"ml-100k/u.data": RATINGS.encode()})
     with serving(data) as server:
         checksum = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        given = (server.url, len(data), checksum, "cite", "home")
+        given = (server.url, len(data), checksum, "cite", "home", "", "u.data", 4, 5, 20)
         source = DataSource("ml-100k", "interactions", "MovieLens-100k", *given)
         monkeypatch.setitem(SOURCES, "ml-100k", source)
-        monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 4, 5, 20))
         yield server
 
 

@@ -4,7 +4,7 @@ import torch
 
 from bayescl.losses import BayesianContrastiveLoss, InfoNCELoss
 from bayescl_lab.ranking.batches import UserBatch, UserBatches
-from bayescl_lab.ranking.candidates import DrawnCandidates
+from bayescl_lab.ranking.candidates import drawn_candidates, sampled_loss
 from bayescl_lab.ranking.encoders import MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.losses import BPRLoss
@@ -25,16 +25,13 @@ def encoder():
 
 
 def test_a_draw_is_of_distinct_items_and_depends_on_the_seed_and_on_nothing_else():
-    source = DrawnCandidates(30, 12)
     torch.manual_seed(1)
-    drawn, counts = source.choose(BATCH, seed=5)
+    drawn, counts = drawn_candidates(BATCH, 30, 12, seed=5)
     assert len(drawn.unique()) == 12
     assert torch.equal(counts, ~KNOWN[BATCH.users][:, drawn])
     torch.manual_seed(2)
-    assert torch.equal(source.choose(BATCH, seed=5)[0], drawn)
-    assert not torch.equal(source.choose(BATCH, seed=6)[0], drawn)
-    with pytest.raises(ValueError, match="count must be at least 1"):
-        DrawnCandidates(30, 0)
+    assert torch.equal(drawn_candidates(BATCH, 30, 12, seed=5)[0], drawn)
+    assert not torch.equal(drawn_candidates(BATCH, 30, 12, seed=6)[0], drawn)
 
 
 @pytest.mark.parametrize("count", [12, 30, 99])
@@ -47,14 +44,14 @@ def test_a_draw_is_of_distinct_items_and_depends_on_the_seed_and_on_nothing_else
     ],
 )
 def test_the_loss_and_its_gradient_equal_a_loop_over_pairs(encoder, loss, count):
-    source = DrawnCandidates(30, count)
-    drawn = source.choose(BATCH, seed=3)[0] if count < 30 else torch.arange(30)
+    drawn = drawn_candidates(BATCH, 30, 12, seed=3)[0] if count < 30 else torch.arange(30)
     each = []
     for user, item in zip(BATCH.users[BATCH.anchor_of], BATCH.items, strict=True):
         rivals = drawn[~KNOWN[user][drawn]]
         anchor, positive = encoder.user_table[user][None], encoder.item_table[item][None]
         each.append(loss.sampled(anchor, positive, encoder.item_table[rivals]))
-    values = (source(loss, encoder, BATCH, seed=3), torch.stack(each).mean())
+    value = sampled_loss(loss, encoder, BATCH, count=count, seed=3)
+    values = (value, torch.stack(each).mean())
     torch.testing.assert_close(*values)
     gradients = [torch.autograd.grad(value, [*encoder.parameters()]) for value in values]
     for ours, expected in zip(*gradients, strict=True):
@@ -64,7 +61,8 @@ def test_the_loss_and_its_gradient_equal_a_loop_over_pairs(encoder, loss, count)
 def test_a_user_who_knows_everything_keeps_no_candidate():
     train = Interactions.from_pairs([0, 0, 1], [0, 1, 0], user_ids=2, item_ids=2)
     batch = UserBatch(torch.tensor([0, 1]), torch.tensor([0, 1, 0]), torch.tensor([0, 0, 1]))
-    value = DrawnCandidates(2, 2)(InfoNCELoss(), MatrixFactorization(train, 4), batch, seed=0)
+    encoder = MatrixFactorization(train, 4)
+    value = sampled_loss(InfoNCELoss(), encoder, batch, count=2, seed=0)
     assert bool(value.isfinite())
 
 

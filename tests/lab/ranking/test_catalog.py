@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bayescl_lab._downloads import SOURCES, DataSource
-from bayescl_lab.ranking import catalog
-from bayescl_lab.ranking.catalog import Published, fetch_interactions
+from bayescl_lab.ranking.catalog import fetch_interactions
 from bayescl_lab.ranking.datasets import load_interactions, verify_interactions
 from tests.lab.ranking.readers.tables import zipped
 
@@ -72,9 +71,10 @@ def test_a_known_data_set_that_is_absent_says_how_to_get_it(monkeypatch, tmp_pat
 
 
 def test_a_copy_is_compared_with_published_counts(publish, monkeypatch, tmp_path):
-    fetch_interactions(publish({"ml-100k/u.data": RATINGS}))
+    source = publish({"ml-100k/u.data": RATINGS})
+    fetch_interactions(source)
     (tmp_path / "data" / "ml-100k" / "ml-100k.zip").unlink()
-    monkeypatch.setitem(catalog.PUBLISHED, "ml-100k", Published(("u.data",), 5, 5, 20))
+    monkeypatch.setitem(SOURCES, "ml-100k", replace(source, users=5))
     with pytest.raises(ValueError, match="is not the published ml-100k: expected 5 users, got 4"):
         verify_interactions("ml-100k")
 

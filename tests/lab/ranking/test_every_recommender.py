@@ -1,76 +1,53 @@
 """What holds for every recommender, whatever it is made of, trained as its users would."""
 
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import lightning.pytorch as pl
 import numpy as np
 import pytest
 import torch
 from ranking.checkerboard import checkerboard
 
-from bayescl.losses import BayesianContrastiveLoss, DebiasedContrastiveLoss, InfoNCELoss
-from bayescl_lab._randomness import Purpose, derived_seed, seeded
-from bayescl_lab.ranking.batches import UserBatches
-from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.ease import EASE
-from bayescl_lab.ranking.encoders import ENCODERS, Encoder, LightGCN, MatrixFactorization
+from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.full_ranking import full_ranking
 from bayescl_lab.ranking.ials import IALS
 from bayescl_lab.ranking.interactions import Interactions
-from bayescl_lab.ranking.losses import BPRLoss
 from bayescl_lab.ranking.metrics import evaluate_ranking
-from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.ranking.scorers import Popularity, Scorer
-from bayescl_lab.runs.loop import quiet_lightning
+from bayescl_lab.runs.folder import Kind, RunFolder
+from bayescl_lab.runs.losses import RankingLossSettings
+from bayescl_lab.runs.ranking.ranking_record import RankingRecord
+from bayescl_lab.runs.ranking.ranking_run import RankingRun
+from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 
 Recommender = Callable[[Interactions], Scorer]
 
 
-def trained(
-    encoder: type[Encoder], loss: torch.nn.Module, count: int, propagate: int = 0
-) -> Recommender:
+def trained(loss: str, values: dict[str, float], **options: object) -> Recommender:
     """Nine epochs with an encoder of four coordinates."""
 
     def train(data: Interactions) -> Scorer:
-        with seeded(derived_seed(0, Purpose.WEIGHTS)):
-            module = RankingModule(
-                encoder=encoder(data, 4),
-                loss=loss,
-                candidates=DrawnCandidates(data.num_items, count),
-                learning_rate=0.05,
-                total_steps=9 * len(UserBatches(data, 4, 0)),
-                weight_decay=1e-6,
-                propagate=propagate,
-                seed=0,
-            )
-        with quiet_lightning():
-            pl.Trainer(
-                accelerator="cpu",
-                max_epochs=9,
-                logger=False,
-                enable_checkpointing=False,
-                enable_progress_bar=False,
-                enable_model_summary=False,
-            ).fit(module, UserBatches(data, 4, 0))
-        return module.scorer()
+        small = {"dim": 4, "batch_size": 4, "epochs": 9, "lr": 0.05, "weight_decay": 1e-6}
+        of_loss = RankingLossSettings(loss, values)
+        settings = RankingSettings(loss=of_loss, device="cpu", **small, **options)
+        record = RankingRecord(data, np.zeros(data.num_interactions, dtype=np.uint8))
+        run = RankingRun(settings, record=record)
+        with TemporaryDirectory() as folder:
+            run.fit(RunFolder.create(Path(folder), Kind.RANKING, {}))
+        return run.model.scorer()
 
     return train
 
 
-INFO_NCE = InfoNCELoss(temperature=0.2)
-BAYESIAN = BayesianContrastiveLoss(tau_plus=0.1, temperature=0.2)
-DEBIASED = DebiasedContrastiveLoss(tau_plus=0.1, temperature=0.2)
-MF = MatrixFactorization
-
+COLD, WITH_PRIOR = {"temperature": 0.2}, {"temperature": 0.2, "tau_plus": 0.1}
 ALL: dict[str, Recommender] = {
-    "MF, InfoNCE, a draw": trained(MF, INFO_NCE, 12),
-    "MF, Bayesian, all items": trained(MF, BAYESIAN, 999),
-    "MF, debiased, propagated": trained(MF, DEBIASED, 12, 1),
-    **{
-        f"{name}, BPR": trained(encoder, BPRLoss(temperature=0.5, normalize=True), 36)
-        for name, encoder in ENCODERS.items()
-    },
-    "LightGCN, Bayesian, all items": trained(LightGCN, BAYESIAN, 999),
+    "MF, InfoNCE, a draw": trained("info_nce", COLD, candidates=12),
+    "MF, Bayesian, all items": trained("bayesian", WITH_PRIOR),
+    "MF, debiased, propagated": trained("debiased", WITH_PRIOR, candidates=12, propagate=1),
+    **{f"{it}, BPR": trained("bpr", {"temperature": 0.5}, encoder=it) for it in ENCODERS},
+    "LightGCN, Bayesian, all items": trained("bayesian", WITH_PRIOR, encoder="lightgcn"),
     "EASE": lambda data: EASE(data, 1.0),
     "iALS": lambda data: IALS(data, dim=4),
     "popularity": Popularity,

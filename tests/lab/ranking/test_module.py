@@ -5,7 +5,6 @@ from ranking.checkerboard import checkerboard
 
 from bayescl.losses import InfoNCELoss
 from bayescl_lab.ranking.batches import UserBatches
-from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoders import LightGCN, MatrixFactorization
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.module import RankingModule
@@ -19,7 +18,7 @@ def module(**changes) -> RankingModule:
     settings = {
         "encoder": MatrixFactorization(TRAIN, 4),
         "loss": InfoNCELoss(temperature=0.2),
-        "candidates": DrawnCandidates(TRAIN.num_items, 5),
+        "candidates": 5,
         "learning_rate": 0.01,
         "total_steps": 9,
         "seed": 3,
@@ -161,6 +160,7 @@ def test_gradients_of_a_step_do_not_depend_on_how_threads_take_turns():
     ("make", "message"),
     [
         (lambda: module(learning_rate=0.0), "learning_rate must be above 0"),
+        (lambda: module(candidates=0), "candidates must be at least 1"),
         (lambda: UserBatches(TRAIN.subset(slice(0)), 2, 0), "number of users with items must be"),
         (lambda: UserBatches(TRAIN, 2, 0, num_ranks=3), "device, got batches of 2 for 3 devices"),
         (lambda: LightGCN(TRAIN, layers=-1), "layers must be"),

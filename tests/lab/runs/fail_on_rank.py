@@ -6,21 +6,21 @@ python fail_on_rank.py RANK OPTIONS...
 import sys
 
 from bayescl_lab.cli import main
-from bayescl_lab.ranking.candidates import DrawnCandidates
+from bayescl_lab.ranking import module
 from bayescl_lab.runs.settings import process_rank
 
-drawn, choose = 0, DrawnCandidates.choose
+drawn, compute = 0, module.sampled_loss
 
 
-def failing(self: DrawnCandidates, batch: object, *, seed: int):
-    """Choose candidates, but not a third time."""
+def failing(*given: object, **options: object):
+    """Compute a loss, but not a third time."""
     global drawn
     drawn += 1
     if drawn == 3 and process_rank(2).rank == int(sys.argv[1]):
         raise ValueError(f"rank {sys.argv[1]} has had enough")
-    return choose(self, batch, seed=seed)
+    return compute(*given, **options)
 
 
 if __name__ == "__main__":
-    DrawnCandidates.choose = failing
+    module.sampled_loss = failing
     sys.exit(main(sys.argv[2:]))

@@ -17,7 +17,7 @@ from bayescl_lab.runs.folder import Kind, RunFolder, write_json
 from bayescl_lab.runs.images.image_run import train_images
 from bayescl_lab.runs.item_record import ItemRecord
 from bayescl_lab.runs.ranking.ranking_record import RankingRecord
-from bayescl_lab.runs.ranking.ranking_run import evaluate_recommender, train_ranking
+from bayescl_lab.runs.ranking.ranking_run import RankingRun, train_ranking
 from bayescl_lab.runs.result import Result
 from bayescl_lab.runs.weights import read_checkpoint
 
@@ -96,7 +96,7 @@ def test_a_changed_table_does_not_replace_a_missing_record(ranking_settings, tmp
     (run / "data.json").unlink()
     (run / "result.json").unlink()
     resume = partial(train_ranking, ranking_settings, resume=True)
-    for use in (load, run_embeddings, evaluate_recommender, resume):
+    for use in (load, run_embeddings, RankingRun.evaluate_in, resume):
         with pytest.raises(ValueError, match=r"no record of its data: .*data\.json is missing"):
             use(run)
 

@@ -71,9 +71,9 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
     from bayescl_lab.runs.folder import Kind
 
     if Kind.of(run) is Kind.RANKING:
-        from bayescl_lab.runs.ranking.ranking_run import evaluate_recommender
+        from bayescl_lab.runs.ranking.ranking_run import RankingRun
 
-        result = evaluate_recommender(run, data=data)
+        result = RankingRun.evaluate_in(run, data=data, baselines=True)
     else:
         from bayescl_lab.runs.loading import encoder_run
 

@@ -1,4 +1,4 @@
-"""Published interactions: files, sizes and downloads.
+"""Published interactions: folders and downloads.
 
 Only MovieLens is downloaded automatically. Its archives are verified by the SHA-256 of the files of
 GroupLens. Users must copy the others themselves, because of their terms of use or because there is
@@ -7,57 +7,26 @@ no published checksum.
 
 from __future__ import annotations
 
-import csv
-from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 from bayescl_lab._downloads import SOURCES, DataSource, Progress, data_folder, fetch_source
 
 SPLIT = ("train.txt", "test.txt")
-"""Files of a split in LightGCN's format."""
+"""Files of a split in LightGCN's format, in which all published interactions are accepted."""
 
 
-@dataclass(frozen=True)
-class Published:
-    """Published facts about a data set.
-
-    Attributes:
-        patterns: Patterns of the names of required files. :data:`SPLIT` is also accepted.
-        users: Number of users with interactions.
-        items: Number of items with interactions.
-        interactions: Number of training and test pairs. ``None`` if sources differ.
-    """
-
-    patterns: tuple[str, ...]
-    users: int
-    items: int
-    interactions: int | None
-
-
-def _published(patterns: str, users: str, items: str, interactions: str) -> Published:
-    """Return the published facts about a data set."""
-    pairs = int(interactions) if interactions else None
-    return Published(tuple(patterns.split()), int(users), int(items), pairs)
-
-
-_ROWS = files(__package__).joinpath("catalog.csv").read_text(encoding="utf-8").splitlines()
-PUBLISHED = {name: _published(*facts) for name, *facts in csv.reader(_ROWS[1:])}
-"""Published facts by name."""
+def known_names() -> list[str]:
+    """Return the names of published interactions."""
+    return [source.name for source in SOURCES.values() if source.kind == "interactions"]
 
 
 def known_folder(name: str) -> Path | None:
     """Return ``<data>/<name>`` or ``<data>/<name>/<name>``, the first that has the files."""
-    for patterns in (PUBLISHED[name].patterns, SPLIT):
+    for patterns in (SOURCES[name].patterns.split(), SPLIT):
         for folder in (data_folder() / name, data_folder() / name / name):
-            if _has_files(folder, patterns):
+            if all(any(folder.glob(pattern)) for pattern in patterns):
                 return folder
     return None
-
-
-def _has_files(folder: Path, patterns: tuple[str, ...]) -> bool:
-    """Return whether a folder has a file for each pattern."""
-    return all(any(folder.glob(pattern)) for pattern in patterns)
 
 
 def required_folder(name: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 from bayescl_lab._downloads import SOURCES, verify_file
 from bayescl_lab._fields import check_choice
 from bayescl_lab._types import Config
-from bayescl_lab.ranking.catalog import PUBLISHED, required_folder
+from bayescl_lab.ranking.catalog import known_names, required_folder
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.filters import numbered_interactions
 from bayescl_lab.ranking.interactions import RankingParts, in_words
@@ -27,8 +27,8 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
     split was given. The test split is not used.
 
     Args:
-        data: Known name (one of :data:`~bayescl_lab.ranking.catalog.PUBLISHED`), or the path of a
-            file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with ``train.txt``
+        data: Known name (see :func:`~bayescl_lab.ranking.catalog.known_names`), or the path of
+            a file or folder: MovieLens' ``u.data`` or ``ratings.dat``, a folder with ``train.txt``
             and ``test.txt`` in LightGCN's format, or a table as text (also as ``.gz``) or Parquet.
         evaluate_on: Part to evaluate on, "test" or "validation".
         **options: Options of :class:`~bayescl_lab.ranking.data.RankingData`. For the kinds of
@@ -79,11 +79,11 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
 
 def read_interactions(options: RankingData) -> RawInteractions:
     """Read a known data set from the data folder, or a file or folder given by its path."""
-    data, known = options.data, options.data in PUBLISHED
+    data, known = options.data, options.data in known_names()
     path = required_folder(data) if known else Path(data)
     if not path.exists():
         raise ValueError(
-            f"no data set is called {data!r}; known are {', '.join(PUBLISHED)}, "
+            f"no data set is called {data!r}; known are {', '.join(known_names())}, "
             "or give the path of a file or folder"
         )
     if read := recognized(path):
@@ -104,7 +104,7 @@ def guessed_columns(options: RankingData) -> dict[str, str]:
     data sets that are not tables. Raises ``ValueError`` if a column cannot be guessed.
     """
     path = Path(options.data)
-    if options.data in PUBLISHED or not path.is_file() or recognized(path):
+    if options.data in known_names() or not path.is_file() or recognized(path):
         return {}
     table, columns = opened_table(path, options)
     first = dict(zip(table.header, table.first, strict=True)) if options.no_header else {}
@@ -122,7 +122,7 @@ def verify_interactions(name: str) -> list[str]:
     Returns one line per check. Raises ``ValueError`` if the data set is missing, cannot be read or
     differs.
     """
-    source, published, folder = SOURCES[name], PUBLISHED[name], required_folder(name)
+    source, folder = SOURCES[name], required_folder(name)
     lines = []
     if source.url and source.archive.is_file():
         verify_file(source.archive, source.checksum)
@@ -131,8 +131,8 @@ def verify_interactions(name: str) -> list[str]:
     parts = [part.num_interactions for part in (train, test) if part is not None]
     counts = {"users": train.num_users, "items": train.num_items, "interactions": sum(parts)}
     for what, count in counts.items():
-        expected = getattr(published, what)
-        if expected not in (None, count):
+        expected = getattr(source, what)
+        if expected not in (0, count):
             raise ValueError(
                 f"{folder} is not the published {name}: expected {expected} {what}, got {count}"
             )

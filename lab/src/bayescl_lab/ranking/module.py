@@ -1,4 +1,4 @@
-"""A recommender as a Lightning module, built from an encoder, a loss and a candidate source."""
+"""A recommender as a Lightning module, built from an encoder and a loss."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from bayescl import ContrastiveLoss
-from bayescl_lab._fields import Positive, checked
+from bayescl_lab._fields import Count, Positive, checked
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab.ranking.batches import UserBatch
-from bayescl_lab.ranking.candidates import DrawnCandidates
+from bayescl_lab.ranking.candidates import sampled_loss
 from bayescl_lab.ranking.encoders import Encoder
 from bayescl_lab.ranking.scorers import EmbeddingScorer
 
@@ -28,7 +28,7 @@ class RankingModule(pl.LightningModule):
         loss: Loss of :mod:`bayescl.losses` or :mod:`bayescl_lab.ranking.losses` with
             ``normalize=True``. Checkpoints include its state. It needs ``gather=True`` if several
             processes share batches.
-        candidates: Object that draws the candidates and calls the loss.
+        candidates: Number of candidates per batch; see :func:`.sampled_loss`.
         learning_rate: Initial learning rate of Adam. It decreases to 0 by a cosine schedule.
         weight_decay: Weight decay of Adam, applied to all embeddings at every step.
         total_steps: Number of steps of the whole run, for the cosine schedule.
@@ -45,7 +45,7 @@ class RankingModule(pl.LightningModule):
         *,
         encoder: Encoder,
         loss: ContrastiveLoss,
-        candidates: DrawnCandidates,
+        candidates: int,
         learning_rate: float,
         total_steps: int,
         weight_decay: float = 0.0,
@@ -54,7 +54,8 @@ class RankingModule(pl.LightningModule):
         seed: int,
     ) -> None:
         super().__init__()
-        self.encoder, self.loss, self.candidates = encoder, loss, candidates
+        self.encoder, self.loss = encoder, loss
+        self.candidates = checked("candidates", candidates, Count)
         self.learning_rate = checked("learning_rate", learning_rate, Positive)
         self.weight_decay, self.total_steps = weight_decay, total_steps
         self.propagate, self.item_norm_exponent = propagate, item_norm_exponent
@@ -67,8 +68,7 @@ class RankingModule(pl.LightningModule):
     def step_loss(self, batch: UserBatch, epoch: int, step: int) -> Float[Tensor, ""]:
         """Compute the loss of one batch with the candidates of a step."""
         seed = derived_seed(self.seed, Purpose.CANDIDATES, epoch, step)
-        loss: Tensor = self.candidates(self.loss, self.encoder, batch, seed=seed)
-        return loss
+        return sampled_loss(self.loss, self.encoder, batch, count=self.candidates, seed=seed)
 
     def scorer(self) -> EmbeddingScorer:
         """Return a scorer of the current embeddings for a full ranking."""

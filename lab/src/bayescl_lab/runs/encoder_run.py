@@ -30,8 +30,8 @@ from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.item_record import ItemRecord
 from bayescl_lab.runs.losses import LOSSES
 from bayescl_lab.runs.result import Result, Row, Score
-from bayescl_lab.runs.run import TrainedRun, write_evaluation
-from bayescl_lab.runs.weights import part_of_state, read_weights
+from bayescl_lab.runs.run import TrainedRun
+from bayescl_lab.runs.weights import part_of_state, read_checkpoint
 
 AnyEncoderSettings = TypeVar("AnyEncoderSettings", bound=EncoderSettings)
 
@@ -204,7 +204,7 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
 
     def start_from(self, path: Path) -> None:
         """Load the encoder and projection head of another run with the same networks."""
-        state = read_weights(RunFolder.open(path, self.kind))
+        state = read_checkpoint(RunFolder.open(path, self.kind))["state_dict"]
         try:
             for name in ("encoder", "projection_head"):
                 self.model.get_submodule(name).load_state_dict(part_of_state(state, name))
@@ -248,36 +248,19 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         return self.result(row, remarks)
 
     @classmethod
-    def train(
-        cls, settings: Any, out: Path, fit_options: Any, *, resume: bool, **given: Any
-    ) -> Result:
-        """Train, evaluate with all probes, and write both to a run folder.
+    def relocated(cls, settings: Any, out: Path, given: Values) -> Any:
+        """Record a new location of the items of a run to resume; return the run's settings."""
+        folder = RunFolder.open(out, cls.kind)
+        moved, before = settings.data, str(folder.config().get("data", settings.data))
+        settings = replace(settings, data=before)
+        if moved != before:
+            record = ItemRecord.read(folder)
+            cls(settings, **given, data=moved, record=record).write_record(folder)
+        return settings
 
-        A resumed run may name a new location of the same items, which is recorded.
-        """
-        if resume:
-            folder = RunFolder.open(out, cls.kind)
-            moved, before = settings.data, str(folder.config().get("data", settings.data))
-            settings = replace(settings, data=before)
-            if moved != before:
-                record = ItemRecord.read(folder)
-                cls(settings, **given, data=moved, record=record).write_record(folder)
-        return super().train(settings, out, fit_options, resume=resume, **given)
-
-    @classmethod
-    def evaluate_in(
-        cls, path: Path, *, encoder: nn.Module | None = None, data: str | None = None
-    ) -> Result:
-        """Evaluate the last checkpoint of a run, and write ``evaluation.json``.
-
-        Args:
-            path: Run folder of a run, finished or not.
-            encoder: Custom network of the run, if it has one.
-            data: Other items to evaluate on. Default: the items of the run.
-        """
-        folder, run, epochs = cls.reopen(path, data=data, encoder=encoder)
-        row = replace(run.evaluate(), epochs=epochs)
-        return write_evaluation(folder, run.result(row, part=data))
+    def evaluation(self, part: str | None) -> Result:
+        """Evaluate the current encoder; raise ``ValueError`` if there are no labels."""
+        return self.result(self.evaluate(), part=part)
 
 
 def _known_labels(parts: Parts, settings: EncoderSettings) -> dict[str, Int[Tensor, " items"]]:

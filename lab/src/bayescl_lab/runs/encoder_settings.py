@@ -9,15 +9,15 @@ from typing import Annotated, ClassVar, Literal
 from pydantic.dataclasses import dataclass
 from typing_extensions import Self
 
-from bayescl_lab._fields import Count, CountOr0, NonNegative, Positive, Share, at_least
+from bayescl_lab._fields import Count, NonNegative, Positive, Share, at_least
 from bayescl_lab._types import Config
 from bayescl_lab.runs.losses import DOMAINS, LOSSES, TEACHER, LossSettings, loss_of
-from bayescl_lab.runs.settings import Device, TrainedSettings
+from bayescl_lab.runs.settings import TrainedSettings
 
 
 @dataclass(frozen=True)
 class EncoderOptions(TrainedSettings):
-    """Settings that all runs of encoders have, except the loss.
+    """Settings that all runs of encoders have, except the loss; see also :class:`TrainedSettings`.
 
     Attributes:
         epochs: Number of passes over the training items.
@@ -27,8 +27,6 @@ class EncoderOptions(TrainedSettings):
         weight_decay: Weight decay of Adam.
         hidden_dim: Width of the projection head's hidden layer.
         embedding_dim: Length of an embedding.
-        evaluate_on: Split to evaluate on. The "validation" split is for choosing settings and is
-            excluded from training.
         classes: Comma-separated names of the classes to use. Default: all.
         labels_per_class: Number of labeled training items per class for the loss, drawn by the
             seed. The oracles use all labels. Default: none.
@@ -44,12 +42,6 @@ class EncoderOptions(TrainedSettings):
             teacher. Default: items for a loss with the suffix "+teacher", else none.
         positive_share: Share of the target for the other view. The teacher, or known labels,
             determine the shares of the other items. 1 turns soft targets off.
-        init: Run folder with initial weights for encoder and projection head. Default: random
-            weights.
-        seed: Seed of weights, order and views.
-        device: Device for training. auto is a GPU if there is one.
-        devices: Number of devices per node, with one process each.
-        num_nodes: Number of nodes. Start the command on each node with torchrun.
 
     Raises:
         ValueError: if a value is out of its range.
@@ -61,7 +53,6 @@ class EncoderOptions(TrainedSettings):
     weight_decay: NonNegative = 1e-6
     hidden_dim: Count = 256
     embedding_dim: Count = 128
-    evaluate_on: Literal["test", "validation"] = "test"
     classes: str | None = None
     labels_per_class: Count | None = None
     domains: bool = False
@@ -69,11 +60,6 @@ class EncoderOptions(TrainedSettings):
     ranks: Literal["mid", "upper"] = "mid"
     teacher: str | None = None
     positive_share: Share = 0.5
-    init: str | None = None
-    seed: CountOr0 = 0
-    device: Device = "auto"
-    devices: Count = 1
-    num_nodes: Count = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,7 +14,7 @@ import torch
 from bayescl_lab._fields import check_choice
 from bayescl_lab._files import staged_folder, write_atomically
 from bayescl_lab._types import Config
-from bayescl_lab.runs.folder import ALL_PARTS, Kind, RunFolder, check_vacant, write_json
+from bayescl_lab.runs.folder import Kind, RunFolder, check_vacant, write_json
 from bayescl_lab.runs.loading import encoder_run, load_encoder
 from bayescl_lab.runs.ranking.serving import Recommender
 from bayescl_lab.runs.record import write_arrays
@@ -33,7 +33,7 @@ def run_embeddings(
     data: str | None = None,
     encoder: nn.Module | None = None,
 ) -> pl.DataFrame:
-    """Embed a part of a run's data with the weights of the run; see :attr:`.Kind.parts`.
+    """Embed a part of a run's data with the weights of the run.
 
     The table has columns ``id`` and ``embedding``. For images and arrays, ``id`` is the number of
     the row and ``image`` or ``item`` is the file in the folder, the id or the number in the data
@@ -42,7 +42,8 @@ def run_embeddings(
 
     Args:
         path: Run folder.
-        of: Split of the data. Default: the first split of the kind, or all of other images.
+        of: "items" (default) or "users" of a recommender; "evaluation" (default), "train" or "all"
+            of images and arrays, the training items first. Default for other images: "all".
         output: "features" of the encoder, or "head" for the embeddings of the projection head,
             which the loss compares. Both are computed from images without augmentation.
         data: Other images. Default: the images of the run.
@@ -50,18 +51,18 @@ def run_embeddings(
     """
     kind = Kind.of(path)
     if kind is Kind.RANKING:
-        of = of or kind.parts[0]
-        check_choice("of", of, kind.parts)
+        of = of or "items"
+        check_choice("of", of, ("items", "users"))
         if data is not None or output != "features":
             option = "data" if data is not None else "output"
             raise ValueError(f"--{option} is for images: a recommender has one kind of embeddings")
         return Recommender(path).embeddings(of)
 
-    of = of or (kind.parts[0] if data is None else ALL_PARTS)
-    check_choice("of", of, kind.parts)
+    of = of or ("evaluation" if data is None else "all")
+    check_choice("of", of, ("evaluation", "train", "all"))
     _, run, _ = encoder_run(kind).reopen(path, data=data, encoder=encoder, split=of == "evaluation")
     both = ["train", "evaluation"] if run.parts.evaluation is not None else ["train"]
-    names = both if of == ALL_PARTS else [of]
+    names = both if of == "all" else [of]
     frame = pl.concat([_item_rows(run, name, output) for name in names])
     return frame.with_row_index("id").with_columns(pl.col("id").cast(pl.Int64))
 

@@ -152,10 +152,6 @@ class RunFolder:
         return kind.removeprefix(_HEADER), identity.removeprefix(_IDENTITY), config
 
 
-ALL_PARTS = "all"
-"""All images, the training images first."""
-
-
 class Kind(str, Enum):
     """Kinds of runs that train a model. The value is the command that starts the run."""
 
@@ -164,11 +160,6 @@ class Kind(str, Enum):
     RANKING = "train ranking"
 
     __str__ = str.__str__
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """Parts of the data that can be embedded, the default first."""
-        return ("items", "users") if self is Kind.RANKING else ("evaluation", "train", ALL_PARTS)
 
     @classmethod
     def of(cls, path: Path) -> Kind:

@@ -30,18 +30,12 @@ def encoder_run(kind: str) -> type[EncoderRun[Any]]:
 def train_encoder(
     settings: Any, out: Path, *, own_code: Collection[str] = (), **options: Any
 ) -> Result:
-    """Train on images or arrays; see :func:`~bayescl_lab.runs.images.image_run.train_images`.
+    """Train on images or arrays; see :meth:`.TrainedRun.train`.
 
     Only the settings in ``own_code``, "encoder" and "views", may name custom code.
     """
     given = own_code_of(settings, own_code)
-    if settings.kind == Kind.ARRAYS:
-        from bayescl_lab.runs.arrays.array_run import train_arrays
-
-        return train_arrays(settings, out, **given, **options)
-    from bayescl_lab.runs.images.image_run import train_images
-
-    return train_images(settings, out, **given, **options)
+    return encoder_run(settings.kind).train(settings, out, **given, **options)
 
 
 def load_encoder(folder: RunFolder, encoder: nn.Module | None = None) -> Any:

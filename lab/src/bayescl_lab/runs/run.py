@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -145,6 +145,10 @@ class TrainedRun(ABC, Generic[AnySettings]):
     def results(self) -> Result:
         """Evaluate the trained model, and return the result without its training."""
 
+    @abstractmethod
+    def evaluation(self, part: str | None) -> Result:
+        """Evaluate the current model; ``part`` names other data. Raises if there are no labels."""
+
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
         """Train with :func:`~bayescl_lab.runs.loop.fit_in_folder` and its further options."""
         from bayescl_lab.runs.loop import fit_in_folder
@@ -174,14 +178,59 @@ class TrainedRun(ABC, Generic[AnySettings]):
         return folder, run, run.load(folder)
 
     @classmethod
-    def train(
-        cls, settings: AnySettings, out: Path, fit_options: Any, *, resume: bool, **given: Any
-    ) -> Result:
-        """Train in a run folder, evaluate, and write the result; return the result.
+    def evaluate_in(cls, path: Path, *, data: str | None = None, **given: Any) -> Result:
+        """Evaluate the last checkpoint of a run, and write ``evaluation.json``.
 
-        ``fit_options`` are options of :meth:`fit`; ``given`` are arguments of the run besides its
-        settings. Processes that do not write return an empty result.
+        Args:
+            path: Run folder of a run, finished or not.
+            data: Other data to evaluate on, without the interactions of training. Default: the data
+                of the run.
+            **given: Further arguments of the class, such as the custom ``encoder`` of the run.
         """
+        folder, run, epochs = cls.reopen(path, data=data, **given)
+        result = run.evaluation(data)
+        rows = {name: replace(row, epochs=epochs) for name, row in result.rows.items()}
+        file = folder.path / "evaluation.json"
+        return write_results(file, replace(result, rows=rows), origin=provenance())[0]
+
+    @classmethod
+    def train(
+        cls,
+        settings: AnySettings,
+        out: Path,
+        *,
+        resume: bool = False,
+        progress: Callable[[float, float | None], None] | None = None,
+        checkpoint_every: int = 1,
+        **given: Any,
+    ) -> Result:
+        """Train, evaluate, and write both to a run folder.
+
+        A resumed run ends with exactly the weights of an uninterrupted run; on a GPU, up to
+        floating-point summation order. With several devices, one process per device calls this
+        function. All processes except the first return an empty result.
+
+        Args:
+            settings: Settings of the run.
+            out: Run folder.
+            resume: Whether to resume the run in ``out`` from its last checkpoint, or from the start
+                if there is none. A finished run is not changed. ``settings.data`` may be a new
+                location of the same images or arrays. If False, ``out`` must be empty or must not
+                exist.
+            progress: See :class:`~bayescl_lab.runs.loop.Journal`, as for ``checkpoint_every``.
+            checkpoint_every: Number of epochs between checkpoints.
+            **given: Further arguments of the class, such as a custom ``encoder``. Pass them again
+                to resume the run.
+
+        Returns:
+            The result, as in ``result.json``.
+
+        Raises:
+            ValueError: if the data cannot be used with these settings, or ``out`` is not writable
+                or holds another run or a damaged checkpoint.
+        """
+        if resume:
+            settings = cls.relocated(settings, out, given)
         writes = settings.this_process().rank == 0
         config, may_change = settings.as_config(), settings.may_change
         start = RunStart(out, cls.kind, config, resume=resume, may_change=may_change)
@@ -199,7 +248,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
                 run.load(folder)  # raises if it is damaged or of another model
             if writes:
                 run.write_record(folder)
-            rows = run.fit(folder, **fit_options).rows
+            rows = run.fit(folder, progress=progress, checkpoint_every=checkpoint_every).rows
             if not writes:
                 return Result()
             result = run.results()
@@ -207,6 +256,12 @@ class TrainedRun(ABC, Generic[AnySettings]):
             done = replace(result.row, seconds=seconds, epochs=len(rows))
             result = replace(result, rows=dict.fromkeys(result.rows, done))
         return start.finish(result)[0]
+
+    @classmethod
+    def relocated(cls, settings: AnySettings, out: Path, given: Values) -> AnySettings:
+        """Record a new location of the data of a run to resume; return the run's settings."""
+        del out, given
+        return settings
 
     def load(self, folder: RunFolder) -> int:
         """Load the weights of the last checkpoint, and return its number of epochs."""
@@ -227,9 +282,3 @@ def write_results(file: Path, *results: Result, origin: Values) -> list[Result]:
     content = stored[0] if len(stored) == 1 else {"results": stored}
     write_json(file, content, identity_beside(file))
     return done
-
-
-def write_evaluation(folder: RunFolder, evaluation: Result) -> Result:
-    """Write an evaluation with its provenance to ``evaluation.json``, and return it."""
-    file = folder.path / "evaluation.json"
-    return write_results(file, evaluation, origin=provenance())[0]

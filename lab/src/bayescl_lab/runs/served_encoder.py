@@ -13,7 +13,7 @@ from typing_extensions import Self
 from bayescl_lab._fields import Count, checked
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.item_record import ItemRecord
-from bayescl_lab.runs.weights import part_of_state, read_weights
+from bayescl_lab.runs.weights import part_of_state, read_checkpoint
 
 
 def refuse_own_encoder(name: str) -> None:
@@ -65,7 +65,7 @@ class ServedEncoder(nn.Module):
             ValueError: if there is no checkpoint yet, or the weights belong to another network.
         """
         shape = tuple(map(int, ItemRecord.read(folder).preparation["item_shape"]))
-        state = read_weights(folder)
+        state = read_checkpoint(folder)["state_dict"]
         if encoder is None:
             encoder = cls.build({**folder.config(), "device": "cpu"}, shape)
         try:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import torch
 from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass
 from typing_extensions import Self
 
-from bayescl_lab._fields import format_error
+from bayescl_lab._fields import Count, CountOr0, format_error
 from bayescl_lab._types import Config, Values
 from bayescl_lab.runs.folder import Kind
 
@@ -61,18 +62,30 @@ class StoredSettings:
         return replace(self, **changes)  # type: ignore[type-var]
 
 
+@dataclass(frozen=True)
 class TrainedSettings(StoredSettings):
-    """Settings of training that images and interactions have in common."""
+    """Settings of training that encoders and recommenders have in common.
+
+    Attributes:
+        evaluate_on: Split to evaluate on. The "validation" split is for choosing settings and is
+            excluded from training.
+        init: Run folder with initial weights: of the encoder and the projection head, or of the
+            users and items that both runs have. Default: random weights.
+        seed: Seed of weights, order, and views or candidates.
+        device: Device for training. auto is a GPU if there is one.
+        devices: Number of devices per node, with one process each.
+        num_nodes: Number of nodes. Start the command on each node with torchrun.
+    """
 
     may_change: ClassVar[frozenset[str]] = frozenset()
     """Settings that may change when a run is resumed."""
     kind: ClassVar[Kind]
-    evaluate_on: str
-    seed: int
-    init: str | None
-    device: Device
-    devices: int
-    num_nodes: int
+    evaluate_on: Literal["test", "validation"] = "test"
+    init: str | None = None
+    seed: CountOr0 = 0
+    device: Device = "auto"
+    devices: Count = 1
+    num_nodes: Count = 1
 
     def __post_init__(self) -> None:
         if self.init is not None:  # absolute, so the run can be resumed from another directory

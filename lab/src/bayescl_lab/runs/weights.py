@@ -32,12 +32,6 @@ def read_checkpoint(folder: RunFolder) -> Config:
     return checkpoint
 
 
-def read_weights(folder: RunFolder) -> Config:
-    """Read the evaluated weights of a run."""
-    state: Config = read_checkpoint(folder)["state_dict"]
-    return state
-
-
 def part_of_state(state: Values, name: str) -> Config:
     """Return the part of a state for a submodule."""
     start = f"{name}."

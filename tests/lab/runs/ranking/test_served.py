@@ -13,7 +13,7 @@ from bayescl_lab.ranking.metrics import METRICS, ranking_metrics
 from bayescl_lab.runs.exporting import export_run, run_embeddings
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.ranking.ranking_record import seen_pairs
-from bayescl_lab.runs.ranking.ranking_run import RankingRun, evaluate_recommender, train_ranking
+from bayescl_lab.runs.ranking.ranking_run import RankingRun, train_ranking
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 from bayescl_lab.runs.ranking.serving import Recommender
 from bayescl_lab.runs.result import Result
@@ -75,7 +75,7 @@ def test_the_figures_are_those_of_the_lists_that_are_served(shop):
     assert {user for user, source in sources.items() if source == "popularity"} == {
         user for user, place in row.items() if is_new[place]
     }
-    assert evaluate_recommender(shop / "run").groups == result.groups
+    assert RankingRun.evaluate_in(shop / "run").groups == result.groups
 
 
 def test_what_training_did_not_see_is_left_out_everywhere(shop, tmp_path):

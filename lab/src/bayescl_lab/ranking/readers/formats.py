@@ -21,8 +21,8 @@ from pathlib import Path
 
 import polars as pl
 
+from bayescl_lab._downloads import SOURCES
 from bayescl_lab._types import Config
-from bayescl_lab.ranking.catalog import PUBLISHED
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers.table import RawInteractions, read_interactions_of
 
@@ -100,9 +100,9 @@ _READERS: Mapping[str, Reader] = {
 def recognized(path: Path) -> Reader | None:
     """Return the reader of a file or folder, by file names; ``None`` for tables."""
     for name, read in _READERS.items():
-        patterns = PUBLISHED[name].patterns
+        patterns = SOURCES[name].patterns.split()
         in_folder = path.is_dir() and all(any(path.glob(pattern)) for pattern in patterns)
-        if in_folder or patterns == (path.name,):
+        if in_folder or patterns == [path.name]:
             return read
     return None
 

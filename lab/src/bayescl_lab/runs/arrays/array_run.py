@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +17,6 @@ from bayescl_lab.runs.arrays.array_encoder import build_encoder
 from bayescl_lab.runs.arrays.array_settings import ArraySettings
 from bayescl_lab.runs.encoder_run import EncoderRun
 from bayescl_lab.runs.folder import Kind
-from bayescl_lab.runs.result import Result
 
 View = Callable[[Tensor, torch.Generator], Tensor]
 """Function that returns a view of each standardized item."""
@@ -113,22 +111,5 @@ class OwnViews(ArrayViews):
         return views
 
 
-def train_arrays(
-    settings: ArraySettings,
-    out: Path,
-    *,
-    encoder: nn.Module | None = None,
-    view: View | None = None,
-    resume: bool = False,
-    **fit_options: Any,
-) -> Result:
-    """Train on arrays, evaluate the encoder, and write both to a run folder.
-
-    See :func:`~bayescl_lab.runs.images.image_run.train_images`; ``view`` are custom views.
-    """
-    if ":" in settings.views and view is None:
-        raise ValueError(
-            f"the run uses its own views: name them again with --views {settings.views}"
-        )
-    given: Config = {"encoder": encoder, "view": view}
-    return ArrayRun.train(settings, out, fit_options, resume=resume, **given)
+train_arrays = ArrayRun.train
+"""Train an encoder on arrays; see :meth:`.TrainedRun.train`."""

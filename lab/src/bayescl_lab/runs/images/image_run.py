@@ -23,7 +23,6 @@ from bayescl_lab.runs.folder import Kind, RunFolder
 from bayescl_lab.runs.images.encoder import build_encoder
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.loop import Journal
-from bayescl_lab.runs.result import Result
 
 _logger = logging.getLogger(__name__)
 
@@ -137,36 +136,5 @@ def _choice_of_other_images(data: str, preparation: Values, *, split: bool) -> C
     }
 
 
-def train_images(
-    settings: ImageSettings,
-    out: Path,
-    *,
-    encoder: nn.Module | None = None,
-    resume: bool = False,
-    **fit_options: Any,
-) -> Result:
-    """Train on images, evaluate the encoder with all probes, and write both to a run folder.
-
-    A resumed run ends with exactly the weights of an uninterrupted run; on a GPU, up to
-    floating-point summation order. With several devices, one process per device calls this
-    function. All processes except the first return an empty result.
-
-    Args:
-        settings: Settings of the run.
-        out: Run folder.
-        encoder: Custom network that replaces the encoder in the settings. Pass it again to resume
-            the run. Default: none.
-        resume: Whether to resume the run in ``out`` from its last checkpoint, or from the start if
-            there is none. A finished run is not changed. ``settings.data`` may be a new location of
-            the same images. If False, ``out`` must be empty or must not exist.
-        **fit_options: ``progress`` and ``checkpoint_every``; see
-            :class:`~bayescl_lab.runs.loop.Journal`.
-
-    Returns:
-        The result, as in ``result.json``.
-
-    Raises:
-        ValueError: if the data cannot be used with these settings, or ``out`` is not writable or
-            holds another run or a damaged checkpoint.
-    """
-    return ImageRun.train(settings, out, fit_options, resume=resume, encoder=encoder)
+train_images = ImageRun.train
+"""Train an encoder on images; see :meth:`.TrainedRun.train`."""

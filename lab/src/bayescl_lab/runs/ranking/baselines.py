@@ -56,7 +56,6 @@ def ranking_result(
     *,
     part: str | None = None,
     baselines: bool = False,
-    epochs: int | None = None,
 ) -> Result:
     """Evaluate a recommender by full ranking, and return its result.
 
@@ -67,7 +66,6 @@ def ranking_result(
         part: Name of the evaluated split in the result. Default: the evaluation split of ``parts``.
         baselines: Whether to evaluate popularity and EASE too. EASE is skipped with a remark if
             there are too many items.
-        epochs: Number of trained epochs, shown in the method's row.
     """
     train, part = parts.train, part or parts.evaluated_on
     evaluation = evaluate_ranking(scorer, parts)
@@ -83,7 +81,7 @@ def ranking_result(
     return Result(
         settings.data.title,
         part,
-        {settings.method: _row(evaluation, epochs)},
+        {settings.method: _row(evaluation)},
         1,
         baselines=others,
         groups={name: _row(group) for name, group in evaluation.groups.items()},
@@ -103,6 +101,6 @@ def ranking_result(
     )
 
 
-def _row(evaluation: Evaluation, epochs: int | None = None) -> Row:
+def _row(evaluation: Evaluation) -> Row:
     """Return a row with the metrics of an evaluation."""
-    return Row({name: Score(value) for name, value in evaluation.metrics.items()}, epochs=epochs)
+    return Row({name: Score(value) for name, value in evaluation.metrics.items()})

@@ -10,7 +10,6 @@ import torch
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab._types import Config
 from bayescl_lab.ranking.batches import UserBatches
-from bayescl_lab.ranking.candidates import DrawnCandidates
 from bayescl_lab.ranking.encoders import build_encoder
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import Kind, RunFolder
@@ -19,8 +18,8 @@ from bayescl_lab.runs.ranking.baselines import ranking_result
 from bayescl_lab.runs.ranking.ranking_record import RankingRecord, seen_pairs
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
 from bayescl_lab.runs.result import Result
-from bayescl_lab.runs.run import TrainedRun, write_evaluation
-from bayescl_lab.runs.weights import read_weights
+from bayescl_lab.runs.run import TrainedRun
+from bayescl_lab.runs.weights import read_checkpoint
 
 CRITERION = "ndcg@20"
 """Metric that chooses settings."""
@@ -73,12 +72,12 @@ class RankingRun(TrainedRun[RankingSettings]):
                 density=train.density,
                 gather=settings.num_processes > 1,
             ),
-            candidates=DrawnCandidates(train.num_items, settings.candidates),
+            candidates=settings.candidates,
             learning_rate=settings.lr,
             weight_decay=settings.weight_decay,
-            total_steps=settings.epochs * len(self.batches),
             propagate=settings.propagate,
             item_norm_exponent=settings.item_norm_exponent,
+            total_steps=settings.epochs * len(self.batches),
             seed=settings.seed,
         )
 
@@ -108,7 +107,7 @@ class RankingRun(TrainedRun[RankingSettings]):
                 "--split none to train on all pairs without an evaluation. "
                 f"`bayescl evaluate {path} --data FILE` evaluates the run in {path} on new data"
             )
-        state = read_weights(folder)
+        state = read_checkpoint(folder)["state_dict"]
         users, items = RankingRecord.read(folder).rows_of(self.parts.train)
         for name, rows in (("user_table", users), ("item_table", items)):
             table, source = getattr(self.model.encoder, name), state[f"encoder.{name}"]
@@ -125,56 +124,17 @@ class RankingRun(TrainedRun[RankingSettings]):
         """Train without sharing buffers: the module's only buffer, the graph, is constant."""
         return super().fit(folder, share_buffers=False, **options)
 
-    def evaluate(self, part: str | None = None, epochs: int | None = None) -> Result:
+    def evaluate(self, part: str | None = None) -> Result:
         """Evaluate the current recommender; see :func:`.ranking_result`."""
         scorer = self.model.to(self.device).scorer()
-        more: Config = {"part": part, "epochs": epochs, "baselines": self.baselines}
+        more: Config = {"part": part, "baselines": self.baselines}
         return ranking_result(scorer, self.parts, self.settings, **more)
 
-    def results(self) -> Result:
-        """Evaluate the recommender."""
-        return self.evaluate()
+    results = evaluation = evaluate
 
 
-def train_ranking(
-    settings: RankingSettings,
-    out: Path,
-    *,
-    resume: bool = False,
-    baselines: bool = False,
-    **fit_options: Any,
-) -> Result:
-    """Train a recommender, evaluate it by full ranking and write both to a run folder.
+train_ranking = RankingRun.train
+"""Train a recommender; see :meth:`.TrainedRun.train`.
 
-    A resumed run ends with exactly the weights of an uninterrupted run; on a GPU, up to
-    floating-point summation order. Training on several devices gives the same weights as on one, up
-    to rounding. One process per device calls this function. All processes except the first return
-    an empty result.
-
-    Args:
-        settings: Settings of the run.
-        out: Run folder.
-        resume: Whether to resume the run in ``out`` from its last checkpoint, or from the start if
-            there is none. A finished run is not changed. If False, ``out`` must be empty or must
-            not exist.
-        baselines: Whether to evaluate popularity and EASE too.
-        **fit_options: ``progress`` and ``checkpoint_every``; see
-            :class:`~bayescl_lab.runs.loop.Journal`.
-
-    Returns:
-        The result, as in ``result.json``.
-
-    Raises:
-        ValueError: if the data cannot be used with these settings, ``out`` is not writable, or it
-            holds another run.
-    """
-    return RankingRun.train(settings, out, fit_options, resume=resume, baselines=baselines)
-
-
-def evaluate_recommender(path: Path, *, data: str | None = None) -> Result:
-    """Evaluate a run, finished or not, by full ranking; write ``evaluation.json``.
-
-    With ``data``, the run is evaluated on other interactions, without its training interactions.
-    """
-    folder, run, epochs = RankingRun.reopen(path, data=data, baselines=True)
-    return write_evaluation(folder, run.evaluate(part=data, epochs=epochs))
+Several devices give the same weights as one, up to rounding.
+"""

@@ -17,7 +17,7 @@ from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.scorers import Popularity, Scorer
 from bayescl_lab.runs.folder import Kind
 from bayescl_lab.runs.losses import RankingLossSettings
-from bayescl_lab.runs.settings import Device, StoredSettings, TrainedSettings
+from bayescl_lab.runs.settings import StoredSettings, TrainedSettings
 
 Baseline = Literal["popularity", "ease", "ials"]
 """Names of recommenders that are not trained by gradients."""
@@ -31,7 +31,7 @@ BASELINES: tuple[Baseline, ...] = (POPULARITY, EASE_NAME)
 
 @dataclass(frozen=True)
 class RankingOptions(TrainedSettings):
-    """Settings of a recommender, except data, encoder and loss.
+    """Settings of a recommender, except data, encoder and loss; see also :class:`TrainedSettings`.
 
     Attributes:
         dim: Length of an embedding.
@@ -47,14 +47,6 @@ class RankingOptions(TrainedSettings):
         lr: Initial learning rate of Adam. It decreases to 0 by a cosine schedule.
         weight_decay: Weight decay of Adam.
         epochs: Number of passes over the training pairs.
-        evaluate_on: Split to evaluate on. The "validation" split is for choosing settings and is
-            excluded from training.
-        init: Run folder with initial embeddings for users and items that both runs have. Default:
-            random values.
-        seed: Seed of weights, order and candidates.
-        device: Device for training. auto is a GPU if there is one.
-        devices: Number of devices per node, with one process each.
-        num_nodes: Number of nodes. Start the command on each node with torchrun.
 
     Raises:
         ValueError: if a value is out of range, or values contradict each other.
@@ -69,12 +61,6 @@ class RankingOptions(TrainedSettings):
     lr: Positive = 0.01
     weight_decay: NonNegative = 0.0
     epochs: Count = 16
-    evaluate_on: Literal["test", "validation"] = "test"
-    init: str | None = None
-    seed: CountOr0 = 0
-    device: Device = "auto"
-    devices: Count = 1
-    num_nodes: Count = 1
 
 
 @dataclass(frozen=True)
