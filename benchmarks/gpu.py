@@ -208,9 +208,9 @@ class RandomRun(ImageRun):
         self.store = store
         super().__init__(settings)
 
-    def load_parts(self, preparation: Any, *, split: bool) -> Parts:
+    def load_parts(self, item_shape: Any, *, split: bool) -> Parts:
         """Return the images for training."""
-        del preparation, split
+        del item_shape, split
         return Parts(self.store, None)
 
 

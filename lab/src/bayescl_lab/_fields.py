@@ -37,6 +37,16 @@ def separated(text: str) -> list[str]:
     return [word.strip() for row in rows for word in row if word.strip()]
 
 
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Join the first few of many names.
+
+    Example:
+        >>> listed(["a", "b", "c"], 2)
+        'a, b, ...'
+    """
+    return ", ".join(names[:most]) + ", ..." * (len(names) > most)
+
+
 def _separated(value: object) -> object:
     """Split comma-separated words, or a list of them, into a list of words."""
     parts = [value] if isinstance(value, str) else value

@@ -48,9 +48,8 @@ def derived_seed(seed: int, purpose: Purpose, *position: int) -> int:
 
 
 @contextmanager
-def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Use ``seed`` inside the block, and restore the states of torch's generators at the end."""
-    devices = [device] if device is not None and device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+def seeded(seed: int) -> Iterator[None]:
+    """Use ``seed`` inside the block, and restore the state of torch's generator at the end."""
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

@@ -29,6 +29,8 @@ from pathlib import Path
 
 import polars as pl
 
+from bayescl_lab._fields import listed
+
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _SEPARATORS = ("\t", ",", ";", "|")
 _HEAD = 1 << 20  # characters that hold the first line
@@ -301,10 +303,9 @@ def find_columns(
             )
         if not fitting and (name is not None or kind in required):
             lacking = f"that looks like {kind}s" if name is None else repr(name)
-            shown = ", ".join(header[:12]) + (", ..." if len(header) > 12 else "")
             raise ValueError(
-                f"{where} has no column {lacking}; it has {shown}: name the right one with "
-                f"{option}{advice}"
+                f"{where} has no column {lacking}; it has {listed(header, 12)}: name the right one "
+                f"with {option}{advice}"
             )
         for found in fitting:
             if found in columns.values():

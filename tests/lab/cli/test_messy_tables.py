@@ -17,40 +17,6 @@ def interactions() -> dict[str, int]:
     return json.loads(Path("run/data.json").read_text())["interactions"]
 
 
-@pytest.mark.parametrize(
-    ("content", "options"),
-    [
-        (TEXT.encode("utf-16-be"), "--encoding utf-16-be"),
-        (
-            TEXT.replace(",", ";").replace("user", '"user, and, more, words"').encode(),
-            "--user-column 'user, and, more, words'",
-        ),
-        (TEXT.replace("u1,", "NULL,").encode(), "--allow-null-ids"),
-        (TEXT.replace("i1\n", "nan\n").encode(), "--allow-null-ids"),
-        ("\n".join(ROWS).encode(), "--no-header"),
-    ],
-)
-def test_options_say_how_a_table_was_exported(bayescl, content, options):
-    Path("a.csv").write_bytes(content)
-    outcome = bayescl(f"{TRAIN} --data a.csv {options}")
-    assert outcome.status == 0, outcome.err
-    assert interactions() == {"train": len(PAIRS), "test": 0}
-
-
-@pytest.mark.parametrize(("kind", "null"), [("user", "NULL"), ("item", "\\N")])
-def test_ids_that_stand_for_missing_ones_are_refused_with_their_rows(bayescl, kind, null):
-    lines = [*ROWS]
-    for row in (3, 7):
-        user, item = lines[row].split(",")
-        lines[row] = f"{null},{item}" if kind == "user" else f"{user},{null}"
-    Path("a.csv").write_text("\n".join(["user,item", *lines]))
-    complaint = bayescl(f"{TRAIN} --data a.csv").complaint
-    assert f"a.csv, lines 5, 9: {kind} {null!r} stands for a missing id" in complaint
-    assert "--skip-bad-rows leaves such rows out, --allow-null-ids keeps them" in complaint
-    outcome = bayescl(f"{TRAIN} --data a.csv --skip-bad-rows")
-    assert "2 rows with missing or unparsable values left out" in outcome.out
-
-
 def test_a_table_without_header_says_its_columns(bayescl):
     Path("a.csv").write_text("\n".join(["i1,u1", *ROWS]))
     outcome = bayescl(f"{TRAIN} --data a.csv --no-header")
@@ -65,12 +31,6 @@ def test_a_path_that_is_not_utf_8_is_refused_in_one_line(bayescl, name):
     complaint = bayescl(f"{TRAIN} --data {name}").complaint
     assert "cannot read \\udce9." in complaint
     assert complaint.endswith("its path is not UTF-8: rename the file")
-
-
-def test_an_id_that_ends_with_nul_is_named(bayescl):
-    pl.DataFrame({"user": ["a", "b\0"], "item": [1, 2]}).write_parquet("a.parquet")
-    complaint = bayescl(f"{TRAIN} --data a.parquet").complaint
-    assert "a.parquet: user 'b\\x00' ends with a NUL character, which NumPy drops" in complaint
 
 
 def test_returned_purchases_are_subtracted_on_request_and_mentioned_otherwise(bayescl):

@@ -5,13 +5,11 @@ import shlex
 import signal
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from ranking_data import COLUMNS, OPTIONS, write_groups
-from runs.launched import SECONDS, begin, wait_for
+from runs.launched import IN_BACKGROUND, SECONDS, begin, wait_for
 
-SCRIPT = Path(__file__).with_name("in_background.py")
 IMAGES = "train images --data shapes.npz --batch-size 20 --width 4 --device cpu --epochs 100000"
 RANKING = f"train ranking {OPTIONS} --epochs 1000000"
 ENDS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
@@ -27,7 +25,7 @@ def test_a_signal_ends_a_run_with_its_status_and_one_line(shapes, tmp_path, numb
     write_groups(tmp_path)
     status, word = ENDS[number]
     log, words = tmp_path / "log", shlex.split(f"{line} --out run")
-    process = begin(SCRIPT, tmp_path, *words, log=log, OMP_NUM_THREADS=1)
+    process = begin(IN_BACKGROUND, tmp_path, *words, log=log, OMP_NUM_THREADS=1)
     wait_for(tmp_path / "run/checkpoints/last.ckpt", process)
     # A terminal sends Ctrl-C to the whole group, a scheduler SIGTERM to the process it started.
     (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)

@@ -45,6 +45,7 @@ COLD, WITH_PRIOR = {"temperature": 0.2}, {"temperature": 0.2, "tau_plus": 0.1}
 ALL: dict[str, Recommender] = {
     "MF, InfoNCE, a draw": trained("info_nce", COLD, candidates=12),
     "MF, Bayesian, all items": trained("bayesian", WITH_PRIOR),
+    "MF, hard, all items": trained("hard", WITH_PRIOR),
     "MF, debiased, propagated": trained("debiased", WITH_PRIOR, candidates=12, propagate=1),
     **{f"{it}, BPR": trained("bpr", {"temperature": 0.5}, encoder=it) for it in ENCODERS},
     "LightGCN, Bayesian, all items": trained("bayesian", WITH_PRIOR, encoder="lightgcn"),

@@ -10,6 +10,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 SECONDS = 240
+IN_BACKGROUND = Path(__file__).with_name("in_background.py")
 
 
 def begin(script: Path, *words: object, log: Path, **environment: object) -> BaseProcess:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from ranking_data import OPTIONS, write_groups
-from runs.launched import SECONDS, begin, run_on_ranks, wait_for
+from runs.launched import IN_BACKGROUND, SECONDS, begin, run_on_ranks, wait_for
 from runs.same_run import rows_of
 from runs.train_on_ranks import CASES, found, train_all
 
@@ -42,12 +42,10 @@ def test_two_ranks_end_with_the_weights_and_losses_of_one_process(case, results)
 
 def begun(folder: Path, *, failing: int = -1, epochs: int = 2) -> BaseProcess:
     """Start a command line, which starts the second process by itself; one rank may fail."""
-    line = f"train ranking {OPTIONS} --epochs {epochs} --devices 2".replace(
-        "bought.csv", str(write_groups(folder))
-    )
-    options = {"log": folder / "log", "OMP_NUM_THREADS": 1}
-    words = [*line.split(), "--out", folder / "run"]
-    return begin(SCRIPT.with_name("fail_on_rank.py"), failing, *words, **options)
+    write_groups(folder)
+    words = f"train ranking {OPTIONS} --epochs {epochs} --devices 2 --out run".split()
+    options = {"log": folder / "log", "OMP_NUM_THREADS": 1, "FAILING_RANK": failing}
+    return begin(IN_BACKGROUND, folder, *words, **options)
 
 
 def ended(process: BaseProcess) -> int | None:

@@ -22,6 +22,7 @@ import polars as pl
 import torch
 
 from bayescl_lab._arrays import UNKNOWN_WORDS, about_unknown, array_names, read_array
+from bayescl_lab._fields import listed
 from bayescl_lab._tables import check_widths, class_names, each, find_columns, open_table
 from bayescl_lab._types import AnyArray
 from bayescl_lab.items.parts import Parts, left_out, mask_of_test, parts_of, train_and_test
@@ -43,8 +44,6 @@ _NAMES = {
     "id": each("ids id index identifier barcode unnamed0 rowid sampleid"),
 }
 """Names of columns and arrays, without punctuation and in lower case, the most likely first."""
-
-_LISTED = 8  # names in a remark
 
 
 def load_arrays(
@@ -240,12 +239,12 @@ def _read_table(path: Path, find: Find) -> Read:
     if gaps:
         raise ValueError(
             f"{path}: {sum(gaps.values())} values are missing, in the columns "
-            f"{_listed([*gaps])}: fill them in or remove the rows or columns"
+            f"{listed([*gaps])}: fill them in or remove the rows or columns"
         )
     remarks = _about_columns(found)
-    remarks.append(f"{len(others)} features: {_listed([*others.values()])}")
+    remarks.append(f"{len(others)} features: {listed([*others.values()])}")
     if left_out:
-        remarks.append(f"text columns are left out: {_listed(left_out)}")
+        remarks.append(f"text columns are left out: {listed(left_out)}")
     texts = {kind: _text(text[kind]) for kind in found}
     return {"x": numbers.select(pl.col([*others]).cast(pl.Float64)).to_numpy(), **texts}, remarks
 
@@ -284,8 +283,3 @@ def _standardized_by_domain(store: ItemStore) -> ItemStore:
         deviation[deviation <= 1e-6 * mean.abs()] = torch.inf  # constant in this domain
         values[rows] = (values[rows] - mean) / deviation
     return replace(store, tensor=values.nan_to_num(0.0).float())
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Join the first few of many names."""
-    return ", ".join(names[:_LISTED]) + ", ..." * (len(names) > _LISTED)

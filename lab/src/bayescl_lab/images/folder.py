@@ -15,9 +15,10 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from bayescl_lab._cores import usable_memory
+from bayescl_lab._fields import listed
 from bayescl_lab.images.decoding import common_shape, decode_into, image_suffixes, read_headers
 from bayescl_lab.images.pixels import Pixels
-from bayescl_lab.images.table import ImageTable, listed
+from bayescl_lab.images.table import ImageTable
 from bayescl_lab.items.store import ItemStore, labeled_store
 
 TRAIN_FOLDER = "train"
@@ -87,7 +88,7 @@ def load_folder(
         unknown=("",),
     )
     if left_out:
-        named = listed([f"{folder / name} ({reason})" for name, reason in left_out.items()])
+        named = listed([f"{folder / name} ({reason})" for name, reason in left_out.items()], 3)
         remarks.append(f"{folder}: {len(left_out)} of {len(files)} files left out: {named}")
     remarks += [f"{folder}: {line}" for line in more]
     return store, torch.tensor([file.is_test for file in kept]), remarks
@@ -202,7 +203,7 @@ def _decoded(
         remarks.append(f"{resized} of {images} scaled and cropped to {width} x {height} pixels")
     pages = {file.name: headers[file.path].pages for file in files if file.path in headers}
     if several := [f"{name} ({count} pages)" for name, count in pages.items() if count > 1]:
-        remarks.append(f"only the first page is read of {len(several)} files: {listed(several)}")
+        remarks.append(f"only the first page is read of {len(several)} files: {listed(several, 3)}")
     if clear := sum(header.has_alpha for header in headers.values()):
         remarks.append(f"the transparency of {clear} images is dropped")
     return torch.from_numpy(pixels), left_out, remarks

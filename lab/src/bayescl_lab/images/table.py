@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bayescl_lab._arrays import UNKNOWN_WORDS, about_unknown
+from bayescl_lab._fields import listed
 from bayescl_lab._tables import check_widths, class_names, each, find_columns, open_table
 
 _NAMES = {
@@ -22,8 +23,6 @@ _NAMES = {
     ),
 }
 """Usual names of each kind of column. The first name in a header is used."""
-
-_NAMED = 3  # names that a remark lists
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ class ImageTable:
             elif found.setdefault(name, row) | {"file": ""} != row | {"file": ""}:
                 raise ValueError(f"{self.path}: {name} has rows with different labels or domains")
         if not found:
-            shown = listed([repr(name) for name in missing]) or "nothing"
+            shown = listed([repr(name) for name in missing], 3) or "nothing"
             raise ValueError(
                 f"{self.path}: column {self.columns['file']!r} matches no image of the folder: it "
                 f"has {shown}, and the folder {names[0]!r}: choose another one with --file-column"
@@ -108,17 +107,12 @@ class ImageTable:
         if missing:
             count = f"{len(missing)} of {len(self.rows)} rows"
             remarks.append(
-                f"{self.path}: {count} do not match exactly one image: {listed(missing)}"
+                f"{self.path}: {count} do not match exactly one image: {listed(missing, 3)}"
             )
         if rowless := [name for name in names if name not in found]:
             count = f"{len(rowless)} of {len(names)} images"
-            remarks.append(f"{self.path}: {count} have no row: {listed(rowless)}")
+            remarks.append(f"{self.path}: {count} have no row: {listed(rowless, 3)}")
         return found, remarks
-
-
-def listed(names: Sequence[str]) -> str:
-    """Join the first few of many names."""
-    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
 def _ends(path: str) -> Iterator[str]:

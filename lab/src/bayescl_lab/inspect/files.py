@@ -12,6 +12,7 @@ import polars as pl
 from torch import Tensor
 
 from bayescl_lab._arrays import UNKNOWN_WORDS, array_names, numbered, read_array, unreadable
+from bayescl_lab._fields import listed
 from bayescl_lab._files import UnreadableError
 from bayescl_lab._types import AnyArray, Config
 
@@ -94,7 +95,7 @@ def read_embeddings(
             found["embeddings"] = names[0]
         for role, name in {"embeddings": "embeddings", **own}.items():
             if not found[role]:
-                others = ", ".join(names[:8]) or "no array"
+                others = listed(names) or "no array"
                 raise ValueError(f"it needs an array called {name}, but has {others}")
         arrays = {role: read(name) for role, name in found.items() if name}
         unused = [name for name in names if name not in found.values()]

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from bayescl_lab._fields import listed
 from bayescl_lab._randomness import Purpose, derived_seed
 from bayescl_lab._types import AnyArray
 from bayescl_lab.items.store import UNLABELED, ItemStore
@@ -86,8 +87,7 @@ def train_and_test(
     if store.class_names and is_test.any():
         only_tested = set(store.labels[is_test].tolist()) - set(store.labels[~is_test].tolist())
         if unknown := sorted(store.class_names[label] for label in only_tested - {UNLABELED}):
-            listed = ", ".join(unknown[:5])
-            raise ValueError(f"{data}: the training split has no {store.noun} of {listed}")
+            raise ValueError(f"{data}: the training split has no {store.noun} of {listed(unknown)}")
     train = store.subset(~is_test) if is_test.any() else store
     remarks += _about(data, store, train)
     if not store.class_names or not (is_test.any() or split):
@@ -197,9 +197,10 @@ def _about(data: str, store: ItemStore, train: ItemStore) -> Iterator[str]:
         counts = (store.domains + 1).bincount(minlength=len(store.domain_names) + 1)
         none, *sizes = counts.tolist()
         named = [f"{it} ({n})" for it, n in zip(store.domain_names, sizes, strict=True)]
-        listed = ", ".join(named[:8]) + ", ..." * (len(named) > 8)
         domains = f"{len(named)} domain{'s' * (len(named) > 1)}"
-        yield f"{data}: {domains}: {listed}" + f"; {none} {store.noun} have none" * (none > 0)
+        yield f"{data}: {domains}: {listed(named)}" + f"; {none} {store.noun} have none" * (
+            none > 0
+        )
 
 
 def split_labeled(store: ItemStore, keep: int = 0) -> tuple[ItemStore, ...]:

@@ -32,41 +32,26 @@ FEW_LABELS = (1, 5)  # labels per class, smallest first
 NEAREST = 10  # neighbors of recall, so that rare classes are not outvoted
 CLUSTERED = 5000  # largest number of items that are clustered
 
-MEASURES = (
-    *(f"few_label_{count}" for count in FEW_LABELS),
-    *("knn", "linear", "knn_domains", "nmi", "ari", "recall"),
-)
-"""Names of all measures of comparisons, in the order of tables. ``knn_domains`` takes neighbors
-from other domains only; ``nmi`` and ``ari`` compare k-means clusters with classes; ``recall`` is
-the lowest recall of a class by the 10 nearest neighbors."""
+TITLES = {
+    **{f"few_label_{it}": f"{it} label{'s' * (it > 1)}/class" for it in FEW_LABELS},
+    "knn": "k-NN",
+    "linear": "linear",
+    "linear_top5": "linear, top 5",
+    "knn_domains": "k-NN, other domains",
+    "nmi": "NMI",
+    "ari": "ARI",
+    "recall": "lowest recall",
+}
+"""Titles of the measures by name. ``knn_domains`` takes neighbors from other domains only; ``nmi``
+and ``ari`` compare k-means clusters with classes; ``recall`` is the lowest recall of a class by the
+10 nearest neighbors."""
 
-PROBES = (*(f"few_label_{count}" for count in FEW_LABELS), "knn", "linear")
-"""Names of the probes, in the order of tables. ``linear`` may come with ``linear_top5``."""
+MEASURES = tuple(name for name in TITLES if name != "linear_top5")
+"""Names of all measures of comparisons, in the order of tables."""
 
 LARGEST_BATCH = 1024
 PIXELS_AT_ONCE = LARGEST_BATCH * 32 * 32
 """Number of pixels per forward call, to bound the memory."""
-
-
-def probe_title(probe: str) -> str:
-    """Return the title of a probe.
-
-    Example:
-        >>> probe_title("few_label_5")
-        '5 labels/class'
-    """
-    if probe.startswith("few_label_"):
-        count = probe.removeprefix("few_label_")
-        return f"{count} label{'s' * (count != '1')}/class"
-    return {
-        "knn": "k-NN",
-        "linear": "linear",
-        "linear_top5": "linear, top 5",
-        "knn_domains": "k-NN, other domains",
-        "nmi": "NMI",
-        "ari": "ARI",
-        "recall": "lowest recall",
-    }[probe]
 
 
 def run_probes(
@@ -89,7 +74,14 @@ def run_probes(
         Accuracy by probe, in [0, 1]. ``<probe>_spread`` is the standard deviation over the draws of
         a few-label probe.
     """
-    data = _features(model, parts)
+    train, evaluation = parts.labeled()
+    data = ProbeData(
+        extract_features(model, train),
+        train.labels,
+        extract_features(model, evaluation),
+        evaluation.labels,
+        train.num_classes,
+    )
     fewest = int(data.train_labels.bincount(minlength=data.num_classes).min())
     scores = {}
     for count in FEW_LABELS:
@@ -99,22 +91,10 @@ def run_probes(
                 data, labels_per_class=count, draws=draws
             )
     scores["knn"] = knn_probe(data)
-    scores |= domain_scores(data, *parts.labeled()) | cluster_scores(data) | recalls(data)
+    scores |= domain_scores(data, train, evaluation) | cluster_scores(data) | recalls(data)
     if linear_protocol == "fast":
         return scores | linear_probe(data)
-    return scores | augmented_linear_probe(model, *parts.labeled())
-
-
-def _features(model: nn.Module, parts: Parts) -> ProbeData:
-    """Compute features and labels for training and evaluation of probes."""
-    train, evaluation = parts.labeled()
-    return ProbeData(
-        extract_features(model, train),
-        train.labels,
-        extract_features(model, evaluation),
-        evaluation.labels,
-        train.num_classes,
-    )
+    return scores | augmented_linear_probe(model, train, evaluation)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from bayescl_lab._fields import separated
+from bayescl_lab._fields import listed, separated
 from bayescl_lab.items.store import ItemStore
 
 SEED = 0  # seed of splits and subsets, independent of the seed of a run
@@ -49,7 +49,7 @@ def chosen_classes(class_names: Sequence[str], classes: str) -> tuple[str, ...]:
     chosen = separated(classes)
     unknown = [name for name in chosen if name not in class_names]
     if unknown:
-        known = ", ".join(class_names[:20]) + (", ..." if len(class_names) > 20 else "")
+        known = listed(class_names, 20)
         raise ValueError(f"unknown class {', '.join(unknown)}; the classes are {known}")
     if len(set(chosen)) < 2:
         raise ValueError(f"classes must name at least two classes, got {classes!r}")

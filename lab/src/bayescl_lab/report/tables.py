@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, sel
 from scipy import stats
 
 from bayescl_lab._figures import LOSS_COLORS, NEUTRAL
-from bayescl_lab.items.probes import probe_title
+from bayescl_lab.items.probes import TITLES
 from bayescl_lab.runs.losses import LOSSES, loss_of
 from bayescl_lab.runs.ranking import baselines
 from bayescl_lab.runs.result import Score, is_percent
@@ -185,4 +185,4 @@ def measure_title(name: str) -> str:
         ('NDCG@20', '5 labels/class', 'linear, top 5')
     """
     metric, at, k = name.partition("@")
-    return f"{_SHORT.get(metric, metric)}@{k}" if at else probe_title(name)
+    return f"{_SHORT.get(metric, metric)}@{k}" if at else TITLES[name]

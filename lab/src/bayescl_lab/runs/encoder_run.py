@@ -44,15 +44,14 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         encoder: Custom network that replaces the encoder in the settings. Default: none.
         data: Location of the items. Default: the location in the settings.
         record: Record of items in the run's folder, which the items must match.
-        preparation: How to prepare the items, from the record of the run, if ``data`` are not the
-            items of the run. Default: none.
+        item_shape: Shape of the run's items, if ``data`` are not the items of the run. Default:
+            none.
         split: Whether to split items that are not the run's own into training and test items.
     """
 
     model: SimCLR
     source_of_domains: ClassVar[str]
     """Advice on where domains may come from."""
-    linear_protocol = "fast"
 
     def __init__(
         self,
@@ -61,19 +60,19 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         *,
         data: str | None = None,
         record: ItemRecord | None = None,
-        preparation: Values | None = None,
+        item_shape: tuple[int, ...] | None = None,
         split: bool = True,
     ) -> None:
         super().__init__(settings)
         self.data = settings.where if data is None else data
-        parts = self.load_parts(preparation, split=split)
+        parts = self.load_parts(item_shape, split=split)
         if record is not None:
-            record.refuse_changes(self.record_of(parts, {}))
+            record.refuse_changes(self.record_of(parts))
         shape = parts.train.item_shape
-        if preparation is not None and shape != (*preparation["item_shape"],):
+        if item_shape not in (None, shape):
             raise ValueError(
-                f"{self.data}: {parts.train.noun} must have shape {preparation['item_shape']} as "
-                f"in training, got {list(shape)}"
+                f"{self.data}: {parts.train.noun} must have shape {[*item_shape]} as in training, "
+                f"got {list(shape)}"
             )
         self.parts: Parts = parts.to(self.device)
         self.remarks = [*parts.remarks]
@@ -83,24 +82,20 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         self.model = self.build_model(encoder)
 
     @abstractmethod
-    def load_parts(self, preparation: Values | None, *, split: bool) -> Parts:
+    def load_parts(self, item_shape: tuple[int, ...] | None, *, split: bool) -> Parts:
         """Load training and evaluation items; see the arguments of the class."""
 
     @abstractmethod
     def build_model(self, encoder: nn.Module | None) -> SimCLR:
         """Build the module to train, with weights drawn from the seed."""
 
-    @abstractmethod
-    def preparation(self) -> Config:
-        """Describe how items are prepared for the encoder, as plain values."""
-
     def is_published(self) -> bool:
         """Return whether the data are a published data set that was verified."""
         return False
 
-    def record_of(self, parts: Parts, preparation: Values) -> ItemRecord:
-        """Return location, preparation, ids, labels and checksums of the items of ``parts``."""
-        return ItemRecord.of(self.data, parts, preparation, is_published=self.is_published())
+    def record_of(self, parts: Parts) -> ItemRecord:
+        """Return location, ids, labels and checksums of the items of ``parts``."""
+        return ItemRecord.of(self.data, parts, is_published=self.is_published())
 
     def simclr(
         self,
@@ -184,7 +179,7 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
     def restore(cls, folder: RunFolder, data: str | None = None) -> Config:
         """Return location and record of the run's items, or of other items to evaluate on."""
         if data is not None:
-            return {"data": data, "preparation": ItemRecord.read(folder).preparation}
+            return {"data": data, "item_shape": ItemRecord.read(folder).item_shape}
         if not folder.has_record:
             return {}
         record = ItemRecord.read(folder)
@@ -195,8 +190,7 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
 
     def write_record(self, folder: RunFolder) -> None:
         """Record the items and their location in the run's folder."""
-        shape = {"item_shape": list(self.parts.train.item_shape)}
-        record = self.record_of(self.parts, {**shape, **self.preparation()})
+        record = self.record_of(self.parts)
         record.write(folder)
         self.remarks += record.write_copies(folder)
         for remark in self.remarks:
@@ -216,7 +210,8 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
     def evaluate(self) -> Row:
         """Evaluate the current encoder with all probes."""
         self.model.to(self.device)
-        found = run_probes(self.model, self.parts, linear_protocol=self.linear_protocol)
+        protocol = getattr(self.settings, "linear_protocol", "fast")  # a setting of images
+        found = run_probes(self.model, self.parts, linear_protocol=protocol)
         probes = [name for name in found if not name.endswith("_spread") and "recall_" not in name]
         scores = {name: Score(found[name], found.get(f"{name}_spread")) for name in probes}
         names = {f"recall_{label}": name for label, name in enumerate(self.parts.train.class_names)}

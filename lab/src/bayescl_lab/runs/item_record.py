@@ -1,6 +1,6 @@
 """A run's record of its items, to detect changes.
 
-``data.json`` has the location, the classes and the preparation of the items. ``items.npz`` has
+``data.json`` has the location, the classes and the shape of the items. ``items.npz`` has
 the id, class, part and checksum of every item.
 """
 
@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from bayescl_lab._files import write_atomically
-from bayescl_lab._types import AnyArray, Values
+from bayescl_lab._types import AnyArray
 from bayescl_lab.items.parts import Parts
 from bayescl_lab.items.store import ItemStore
 from bayescl_lab.runs.folder import RunFolder, read_json, write_json
@@ -35,7 +35,7 @@ class ItemRecord:
 
     Attributes:
         data: Location of the items: the name of a data set, or an absolute path.
-        preparation: Preparation of items for the encoder.
+        item_shape: Shape of an item.
         class_names: One name per class.
         arrays: ``ids``, ``parts`` (0 for training, 1 for evaluation), ``labels`` and ``checksums``
             of the items. Checksums are -1 for published data sets.
@@ -43,20 +43,13 @@ class ItemRecord:
     """
 
     data: str
-    preparation: Values
+    item_shape: tuple[int, ...]
     class_names: tuple[str, ...]
     arrays: Arrays
     noun: str = "images"
 
     @classmethod
-    def of(
-        cls,
-        data: str,
-        parts: Parts,
-        preparation: Values,
-        *,
-        is_published: bool = False,
-    ) -> ItemRecord:
+    def of(cls, data: str, parts: Parts, *, is_published: bool = False) -> ItemRecord:
         """Return the record of the current items at ``data``, a name or path."""
         where = data if is_published else str(Path(data).resolve())
         stores = [store for store in (parts.train, parts.evaluation) if store is not None]
@@ -70,7 +63,7 @@ class ItemRecord:
             ),
         }
         train = parts.train
-        return cls(where, preparation, train.class_names, arrays, train.noun)
+        return cls(where, train.item_shape, train.class_names, arrays, train.noun)
 
     def write(self, folder: RunFolder) -> None:
         """Write both files into a run's folder; if they exist, update their location."""
@@ -79,7 +72,8 @@ class ItemRecord:
             if before["data"] != self.data:
                 write_json(folder.data_file, {**before, "data": self.data}, folder.identity)
             return
-        about = {"class_names": list(self.class_names), "preparation": dict(self.preparation)}
+        preparation = {"item_shape": list(self.item_shape)}
+        about = {"class_names": list(self.class_names), "preparation": preparation}
         write_record(folder, FILE, self.arrays, {"data": self.data, **about})
 
     @classmethod
@@ -89,7 +83,8 @@ class ItemRecord:
         try:
             names = tuple(map(str, description["class_names"]))
             arrays = {name: arrays[name] for name in _COLUMNS}
-            return cls(description["data"], dict(description["preparation"]), names, arrays)
+            shape = tuple(map(int, description["preparation"]["item_shape"]))
+            return cls(description["data"], shape, names, arrays)
         except (KeyError, TypeError):
             raise ValueError(f"{folder.data_file} is damaged") from None
 

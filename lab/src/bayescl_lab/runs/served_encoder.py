@@ -64,7 +64,7 @@ class ServedEncoder(nn.Module):
         Raises:
             ValueError: if there is no checkpoint yet, or the weights belong to another network.
         """
-        shape = tuple(map(int, ItemRecord.read(folder).preparation["item_shape"]))
+        shape = ItemRecord.read(folder).item_shape
         state = read_checkpoint(folder)["state_dict"]
         if encoder is None:
             encoder = cls.build({**folder.config(), "device": "cpu"}, shape)

@@ -82,6 +82,10 @@ def _text() -> Iterator[tuple[Any, ...]]:
     yield "tabs", text(rows(), delimiter="\t")
     yield "bars", text(rows(), delimiter="|")
     yield "blanks", text(rows(), delimiter=" "), {"separator": " "}
+    for spelling in ("tab", r"\t", "\t"):
+        few_tabs = text(rows(), ["user", "item", "rating", "timestamp,,,,"], delimiter="\t")
+        columns = {"separator": spelling, "timestamp_column": "timestamp,,,,"}
+        yield f"tabs, named {spelling!r}", few_tabs, columns
     yield "blanks without an option", text(rows(), delimiter=" "), "no column that looks like"
     yield "windows line ends", text(rows(), lineterminator="\r\n")
     yield "windows line ends written twice", text(rows(), lineterminator="\r\r\n")
@@ -91,6 +95,7 @@ def _text() -> Iterator[tuple[Any, ...]]:
     yield "utf-8 with a mark, all quoted", text(rows(), quoting=csv.QUOTE_ALL).encode("utf-8-sig")
     yield "utf-16 of a spreadsheet", text(rows(), delimiter="\t").encode("utf-16")
     yield "utf-16 without a mark", PLAIN.encode("utf-16-le"), "is not UTF-8"
+    yield "utf-16, named", PLAIN.encode("utf-16-be"), {"encoding": "utf-16-be"}
     yield "utf-32", PLAIN.encode("utf-32"), "UTF-8"
     yield "latin-1", text(with_titles("Ça"), TITLED).encode("latin-1"), "line 2 is not UTF-8"
     latin = text(with_titles("Ça"), TITLED).encode("latin-1")
@@ -111,6 +116,9 @@ def _text() -> Iterator[tuple[Any, ...]]:
     yield "duplicate names", text(with_titles(), ["user", "user", *HEADER[1:]]), "2 columns"
     yield "blanks around values", text([[f" {it} " for it in row] for row in rows()])
     yield "blanks around names", text(rows(), [f" {name} " for name in HEADER])
+    commas: Any = {"delimiter": ";", "quoting": csv.QUOTE_ALL}
+    named = text(rows(), ["user, and, more, words", *HEADER[1:]], **commas)
+    yield "separators in names", named, {"user_column": "user, and, more, words"}
     yield "capitals", text(rows(), ["USER_ID", "Item ID", "Rating", "TimeStamp"])
     yield "two files with headers", PLAIN + PLAIN, EXPECTED * 2
     yield "two files with marks", PLAIN.encode("utf-8-sig") * 2, EXPECTED * 2
@@ -209,8 +217,14 @@ def _ids() -> Iterator[tuple[Any, ...]]:
     nan = parquet(user=[*map(float, USERS[:7]), float("nan")])
     yield "not a number", nan, "row 8: user must be a whole number or text, got nan"
     for word in ("NULL", "\\N", "None", "nan", "NaN", "NA", "#N/A", "<NA>", "", "-1", "?"):
-        name = word.replace("/", "") or "nothing"
-        yield f"missing {name}", text(rows([*IDS[:7], word])), "line 9: "
+        name, missing = word.replace("/", "") or "nothing", rows([*IDS[:7], word])
+        how = "--skip-bad-rows leaves such rows out, --allow-null-ids keeps them"
+        stands = f"line 9: user {word!r} stands for a missing id; {how}"
+        yield f"missing {name}", text(missing), stands if word else "line 9: there is no user"
+        if word:
+            yield f"missing {name}, said", text(missing), {"allow_null_ids": True}, missing
+    nul = parquet(user=[*IDS[:7], "b\0"])
+    yield "a null character", nul, r"user 'b\x00' ends with a NUL character, which NumPy drops"
     yield "missing -1", parquet(user=[*USERS[:7], -1]), "row 8: "
     yield "a class of none", text(rows([*IDS[:7], "none"])), rows([*IDS[:7], "none"])
     yield "a long id", text(rows([*IDS[:7], "x" * 20_000])), "has 20,000 characters"

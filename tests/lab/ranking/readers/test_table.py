@@ -10,16 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.ranking.readers.table import common_ids, read_tables
+from bayescl_lab.ranking.readers.table import read_tables
 from tests.lab.ranking.readers.tables import read_table
 
 NAMES = {"user": "u", "item": "i"}
-
-
-def test_a_separator_may_be_named(write):
-    path = write("b.csv", "u\ti\ta,b,c,d\nann\tx\t1\n")
-    for spelling in ("tab", r"\t", "\t"):
-        assert read_table(path, NAMES, separator=spelling).rows() == [("ann", "x")]
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=8)
@@ -57,39 +51,6 @@ def test_damage_is_named_with_its_line(write, content, message):
     path = write("a.csv", content)
     with pytest.raises(ValueError, match=re.escape(f"{path}{message}")):
         read_table(path, NAMES)
-
-
-def test_values_must_be_numbers_only_in_columns_that_are_read(write, tmp_path):
-    path = write("a.csv", "u,i,r,t\na,x,4,1\nb,y,good,2\nc,z,3,soon\n")
-    assert read_table(path, NAMES).rows() == [("a", "x"), ("b", "y"), ("c", "z")]
-    with pytest.raises(ValueError, match="line 3: rating must be a finite number, got 'good'"):
-        read_table(path, {**NAMES, "rating": "r"})
-    with pytest.raises(ValueError, match="line 4: timestamp must be a number, a date"):
-        read_table(path, {**NAMES, "timestamp": "t"})
-    with pytest.raises(ValueError, match="there is no file"):
-        read_table(tmp_path / "nowhere.csv", NAMES)
-
-
-def test_ids_are_numbers_only_where_all_are_written_so(write):
-    def ids(*values: str) -> list:
-        return common_ids([pl.Series(values)])[0].to_list()
-
-    assert ids("3", "-1", "0") == [3, -1, 0]
-    assert ids("3", "03") == ["3", "03"]
-    assert ids("3", "4.0") == [3, 4]
-    assert ids("3.0", "4.5") == ["3.0", "4.5"]
-    assert ids("3", "x") == ["3", "x"]
-    assert ids("3", "9" * 30) == ["3", "9" * 30]
-
-
-def test_parquet_reads_any_type_of_id_also_beside_text(write, tmp_path):
-    path = tmp_path / "a.parquet"
-    frame = pl.DataFrame({"u": pl.Series(["a", "b"], dtype=pl.Categorical), "i": [1.0, 7.0]})
-    frame.write_parquet(path)
-    options = RankingData(user_column="u", item_column="i")
-    raw = read_tables(write("a.csv", "u,i\n1,2\n"), path, options, name="mixed")
-    assert raw.train.rows() == [("1", "2")]
-    assert raw.test.rows() == [("a", 1), ("b", 7)]
 
 
 MESSY = """u,i,r

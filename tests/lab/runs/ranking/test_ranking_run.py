@@ -6,18 +6,8 @@ from dataclasses import replace
 import pytest
 
 from bayescl_lab.runs.losses import RankingLossSettings
-from bayescl_lab.runs.ranking.ranking_run import RankingRun, train_ranking
+from bayescl_lab.runs.ranking.ranking_run import RankingRun
 from bayescl_lab.runs.ranking.ranking_settings import RankingSettings
-
-
-@pytest.mark.parametrize(
-    ("encoder", "loss"),
-    [*(("mf", loss) for loss in RankingLossSettings.classes()), ("lightgcn", "bpr")],
-)
-def test_every_loss_finds_the_groups(ranking_settings, tmp_path, encoder, loss):
-    settings = replace(ranking_settings, loss=RankingLossSettings(loss), encoder=encoder, epochs=12)
-    result = train_ranking(settings, tmp_path / "run")
-    assert result.row.scores["recall@10"].mean > 0.9
 
 
 def test_settings_come_back_from_their_plain_values_and_there_is_no_oracle(ranking_settings):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bayescl_lab._types import Config, Values
+from bayescl_lab._types import Config
 from bayescl_lab.arrays.data import load_arrays
 from bayescl_lab.arrays.views import ArrayViews, RowViews, SignalViews, Standardization
 from bayescl_lab.items.parts import Parts
@@ -49,10 +49,10 @@ class ArrayRun(EncoderRun[ArraySettings]):
         self._view = view
         super().__init__(settings, encoder, **given)
 
-    def load_parts(self, preparation: Values | None, *, split: bool) -> Parts:
+    def load_parts(self, item_shape: tuple[int, ...] | None, *, split: bool) -> Parts:
         """Load the items of the run, or other items."""
         choice = self.settings.choice_of_items()
-        if preparation is not None and not split:
+        if item_shape is not None and not split:
             choice |= {"split": False, "leave_out": None}
         return load_arrays(self.data, **choice)
 
@@ -66,14 +66,6 @@ class ArrayRun(EncoderRun[ArraySettings]):
             views,
             nn.Identity(),
         )
-
-    def preparation(self) -> Config:
-        """Describe how items are prepared for the encoder."""
-        views: Any = self.model.augmentation
-        return {
-            "standardize": self.settings.standardize,
-            "mean": views.standardization.mean.flatten().tolist(),
-        }
 
 
 def build_views(

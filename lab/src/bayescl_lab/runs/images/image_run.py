@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bayescl_lab._types import Config, Values
+from bayescl_lab._types import Config
 from bayescl_lab.images.augmentation import AffineNoise, Normalization
 from bayescl_lab.images.augmentation_recipe import SimCLRAugmentation
 from bayescl_lab.images.datasets import known_data_sets, load_images
@@ -42,16 +42,11 @@ class ImageRun(EncoderRun[ImageSettings]):
         "domains in an .npz file"
     )
 
-    @property
-    def linear_protocol(self) -> str:  # type: ignore[override]
-        """Protocol of the linear probe."""
-        return self.settings.linear_protocol
-
-    def load_parts(self, preparation: Values | None, *, split: bool) -> Parts:
-        """Load the images of the run, or other images with the same preparation."""
+    def load_parts(self, item_shape: tuple[int, ...] | None, *, split: bool) -> Parts:
+        """Load the images of the run, or other images of the same shape."""
         choice = self.settings.choice_of_images()
-        if preparation is not None:
-            choice |= _choice_of_other_images(self.data, preparation, split=split)
+        if item_shape is not None:
+            choice |= _choice_of_other_images(self.data, item_shape, split=split)
         return load_images(self.data, **choice)
 
     def build_model(self, encoder: nn.Module | None) -> SimCLR:
@@ -68,15 +63,6 @@ class ImageRun(EncoderRun[ImageSettings]):
         if settings.channels_last:
             model.encoder.to(memory_format=torch.channels_last)
         return model
-
-    def preparation(self) -> Config:
-        """Describe how images are prepared for the encoder."""
-        normalization: Any = self.model.normalization
-        return {
-            "divide_by": 255,
-            "mean": normalization.mean.flatten().tolist(),
-            "deviation": normalization.deviation.flatten().tolist(),
-        }
 
     def is_published(self) -> bool:
         """Return whether the images are a published data set."""
@@ -120,9 +106,9 @@ def build_augmentation(settings: ImageSettings, image_shape: Sequence[int]) -> A
     return AffineNoise(strength)
 
 
-def _choice_of_other_images(data: str, preparation: Values, *, split: bool) -> Config:
-    """Return how to load other images with the preparation of the run's images."""
-    _, height, width = preparation["item_shape"]
+def _choice_of_other_images(data: str, item_shape: Sequence[int], *, split: bool) -> Config:
+    """Return how to load other images in the shape of the run's images."""
+    _, height, width = item_shape
     choice: Config = {"table": None, "image_size": None}
     if Path(data).is_dir():
         choice["image_size"] = height if height == width else None

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bayescl_lab._fields import Count, checked
+from bayescl_lab._fields import Count, checked, listed
 from bayescl_lab._types import AnyArray, Config
 from bayescl_lab.ranking.full_ranking import full_ranking, top_columns
 from bayescl_lab.ranking.scorers import ServedScorer
@@ -141,9 +141,8 @@ class Recommender:
         """Return the rows of users or columns of items; raise ``ValueError`` on unknown ids."""
         index, names = self._index[kind], _listed(ids)
         if unknown := [name for name in dict.fromkeys(names) if name not in index]:
-            shown = ", ".join(unknown[:10]) + (", ..." if len(unknown) > 10 else "")
             raise ValueError(
-                f"{self.trained_on.name} has no {kind}{'s' * (len(unknown) > 1)} {shown}"
+                f"{self.trained_on.name} has no {kind}{'s' * (len(unknown) > 1)} {listed(unknown)}"
                 f"{hint(unknown[0], index)}"
             )
         return np.array([index[name] for name in names], dtype=np.int64)
