@@ -36,11 +36,7 @@ class DataSource:
         terms: Conditions of use in one line.
         homepage: Web page of the data set.
         instructions: How to get a copy if there is no download.
-        patterns: Patterns of the names of required files, separated by blanks (interactions only,
-            like the numbers).
-        users: Number of users with interactions.
-        items: Number of items with interactions.
-        interactions: Number of training and test pairs. 0 if sources differ.
+        patterns: Patterns of the names of required files of interactions, separated by blanks.
     """
 
     name: str
@@ -53,9 +49,6 @@ class DataSource:
     homepage: str
     instructions: str = ""
     patterns: str = ""
-    users: int = 0
-    items: int = 0
-    interactions: int = 0
 
     @property
     def archive(self) -> Path:
@@ -130,26 +123,3 @@ def _reason(error: BaseException) -> str:
     while behind := error.__cause__ or error.__context__:
         error = behind
     return str(getattr(error, "strerror", None) or error or type(error).__name__).lower()
-
-
-def verify_file(path: Path, checksum: str) -> None:
-    """Check that a file has a digest, written after ``md5:`` or ``sha256:``.
-
-    Raises:
-        ValueError: if the file is missing, cannot be read, or has another digest.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "empty"
-        >>> path.touch()
-        >>> verify_file(path, "md5:d41d8cd98f00b204e9800998ecf8427e")
-    """
-    import pooch
-
-    algorithm, _, expected = checksum.lower().partition(":")
-    try:
-        digest = pooch.file_hash(str(path), alg=algorithm)
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
-    if digest != expected:
-        raise ValueError(f"{path} is damaged: {algorithm} must be {expected}, got {digest}")

@@ -23,7 +23,7 @@ BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
 
 COMMANDS = {
     "compare": "Compare losses over several seeds, for encoders or recommenders.",
-    "data": "List, fetch and verify data sets.",
+    "data": "List and fetch data sets.",
     "embed": "Write the embeddings of a run's items or users to a file.",
     "evaluate": "Evaluate a run: encoders by every probe, recommenders by full ranking.",
     "export": "Export a run's model for use without this library.",
@@ -36,7 +36,7 @@ COMMANDS = {
 
 SECOND_WORDS = {
     "compare": ("arrays", "images", "ranking"),
-    "data": ("fetch", "list", "verify"),
+    "data": ("fetch", "list"),
     "train": ("arrays", "images", "ranking"),
 }
 """Commands of ``bayescl`` with two words."""

@@ -1,4 +1,4 @@
-"""``bayescl data``: list, fetch and verify published data sets."""
+"""``bayescl data``: list and fetch published data sets."""
 
 from __future__ import annotations
 
@@ -7,14 +7,7 @@ from collections.abc import Callable
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from bayescl_lab._downloads import (
-    DATA_VARIABLE,
-    SOURCES,
-    DataSource,
-    data_folder,
-    fetch_source,
-    verify_file,
-)
+from bayescl_lab._downloads import DATA_VARIABLE, SOURCES, DataSource, data_folder, fetch_source
 from bayescl_lab.cli._console import Bar, console, say, table
 from bayescl_lab.ranking.catalog import fetch_interactions, known_folder
 
@@ -36,7 +29,7 @@ def list() -> None:
     screen.print(shown)
     screen.print(
         f"The data folder is {DATA_VARIABLE}, or ./data if it is not set. bayescl data fetch NAME "
-        "downloads a data set or explains how to get it; bayescl data verify NAME checks a copy."
+        "downloads a data set or explains how to get it."
     )
 
 
@@ -48,7 +41,9 @@ def fetch(name: str) -> None:
     Args:
         name: Name from "bayescl data list".
     """
-    source = _source(name)
+    if name not in SOURCES:
+        raise ValueError(f"no data set is called {name!r}; known are {', '.join(SOURCES)}")
+    source = SOURCES[name]
     say(f"{source.title}, {source.homepage}", f"terms: {source.terms}")
     if not source.url:
         say(source.instructions)
@@ -62,34 +57,9 @@ def fetch(name: str) -> None:
     say("fetched and verified")
 
 
-def verify(name: str) -> None:
-    """Check a data set: the checksum of an archive of images, or a file of interactions.
-
-    Args:
-        name: Name from "bayescl data list".
-    """
-    from bayescl_lab.ranking.datasets import verify_interactions
-
-    source = _source(name)
-    if source.kind == "interactions":
-        say(*verify_interactions(name))
-        return
-    verify_file(source.archive, source.checksum)
-    say(f"{source.archive} is the published file (its checksum matches)")
-
-
 def is_there(source: DataSource) -> bool:
     """Return whether the data folder has a data set, possibly damaged."""
     if source.kind == "interactions":
         return known_folder(source.name) is not None
     files = (data_folder() / source.name).glob("*")
     return any(file.suffix != ".part" for file in files)  # an incomplete download
-
-
-def _source(name: str) -> DataSource:
-    """Return the source of a data set; raise ``ValueError`` if the name is unknown."""
-    if name == _DIGITS:
-        raise ValueError(f"{name} come with scikit-learn: there is nothing to fetch or verify")
-    if name not in SOURCES:
-        raise ValueError(f"no data set is called {name!r}; known are {', '.join(SOURCES)}")
-    return SOURCES[name]

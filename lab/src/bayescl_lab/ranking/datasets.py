@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bayescl_lab._downloads import SOURCES, verify_file
 from bayescl_lab._fields import check_choice
 from bayescl_lab._types import Config
 from bayescl_lab.ranking.catalog import known_names, required_folder
 from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.filters import numbered_interactions
-from bayescl_lab.ranking.interactions import RankingParts, in_words
+from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.readers.formats import recognized
 from bayescl_lab.ranking.readers.table import RawInteractions, opened_table, read_tables
 from bayescl_lab.ranking.splits import split_interactions
@@ -113,33 +112,3 @@ def guessed_columns(options: RankingData) -> dict[str, str]:
         for kind, name in columns.items()
         if getattr(options, f"{kind}_column") is None and name != kind
     }
-
-
-def verify_interactions(name: str) -> list[str]:
-    """Compare a known data set in the data folder with the published one.
-
-    The checksum of an archive, and the numbers of users, items and interactions are compared.
-    Returns one line per check. Raises ``ValueError`` if the data set is missing, cannot be read or
-    differs.
-    """
-    source, folder = SOURCES[name], required_folder(name)
-    lines = []
-    if source.url and source.archive.is_file():
-        verify_file(source.archive, source.checksum)
-        lines.append(f"{source.archive.name} is the published file (its checksum matches)")
-    train, test, report = numbered_interactions(read_interactions(RankingData(name)))
-    parts = [part.num_interactions for part in (train, test) if part is not None]
-    counts = {"users": train.num_users, "items": train.num_items, "interactions": sum(parts)}
-    for what, count in counts.items():
-        expected = getattr(source, what)
-        if expected not in (0, count):
-            raise ValueError(
-                f"{folder} is not the published {name}: expected {expected} {what}, got {count}"
-            )
-    pairs = " + ".join(f"{count:,}" for count in parts)
-    return [
-        f"{folder} is the published {name}: {train.num_users:,} users, {train.num_items:,} items, "
-        f"{pairs} interactions",
-        *lines,
-        *in_words(report),
-    ]
