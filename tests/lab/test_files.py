@@ -7,7 +7,7 @@ import pytest
 
 from bayescl_lab import _cores
 from bayescl_lab._cores import usable_cores, usable_memory
-from bayescl_lab._files import open_atomically, staged_folder, write_atomically
+from bayescl_lab._files import staged_folder, write_atomically
 
 
 def test_text_and_bytes_arrive_as_they_are_and_everybody_may_read_them(tmp_path):
@@ -20,17 +20,16 @@ def test_text_and_bytes_arrive_as_they_are_and_everybody_may_read_them(tmp_path)
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, ValueError])
-def test_a_writer_that_stops_halfway_leaves_what_was_there_before(tmp_path, stop):
+def test_a_writer_that_stops_halfway_leaves_what_was_there_before(tmp_path, stop, monkeypatch):
     file = tmp_path / "weights.pt"
     file.write_bytes(b"before")
 
-    def write() -> None:
-        with open_atomically(file) as opened:
-            opened.write(b"half")
-            raise stop
+    def fsync(_: int) -> None:
+        raise stop
 
+    monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(stop):
-        write()
+        write_atomically(file, b"half")
     assert file.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [file]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bayescl_lab._cores import usable_memory
-from bayescl_lab._files import UnreadableError
+from bayescl_lab._files import unreadable
 from bayescl_lab._types import AnyArray
 
 UNKNOWN_WORDS = (
@@ -32,14 +32,6 @@ def unknown_words_of(option: str | None) -> tuple[str, ...]:
         ('', '?', 'not graded')
     """
     return UNKNOWN_WORDS if option is None else ("", *map(str.strip, option.split(",")))
-
-
-def unreadable(path: Path, error: Exception) -> UnreadableError:
-    """Return a one-line error that names a damaged file, to raise instead of the original error."""
-    reason = str(error).partition("\n")[0] or "it is damaged"
-    if "allow_pickle" in reason or "objects in dtype" in reason:  # words of NumPy
-        reason = "it contains Python objects, which may run code when loaded"
-    return UnreadableError(f"cannot read {path}: {reason[:200]}")
 
 
 def array_names(path: Path) -> list[str]:

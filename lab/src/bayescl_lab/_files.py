@@ -1,4 +1,4 @@
-"""Atomic writing of files and folders.
+"""Atomic writing of files and folders, and the error for files that cannot be read.
 
 Data are written to a temporary file beside the target, flushed to disk, and only then moved into
 place. An interrupted write leaves the previous file. This uses only the standard library, so every
@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,32 +23,22 @@ class UnreadableError(ValueError):
     """Error for a file that cannot be read. The message names the file."""
 
 
+def unreadable(path: Path, error: Exception) -> UnreadableError:
+    """Return a one-line error that names a damaged file, to raise instead of the original error."""
+    reason = str(error).partition("\n")[0] or "it is damaged"
+    if "allow_pickle" in reason or "objects in dtype" in reason:  # words of NumPy
+        reason = "it contains Python objects, which may run code when loaded"
+    return UnreadableError(f"cannot read {path}: {reason[:200]}")
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file atomically, text in UTF-8.
-
-    Raises:
-        OSError: if the file cannot be written, for example on a full disk. The message names
-            ``path``, and the previous file is kept.
-    """
-    with open_atomically(path) as file:
-        file.write(content.encode("utf-8") if isinstance(content, str) else content)
-
-
-@contextmanager
-def open_atomically(path: Path) -> Iterator[BinaryIO]:
-    """Open a binary file that replaces ``path`` if the block ends without an error.
 
     If ``path`` is a link, the file that it points to is replaced.
 
     Raises:
-        OSError: as in :func:`write_atomically`.
-
-    Example:
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> with open_atomically(folder / "weights.pt") as file:
-        ...     torch.save({"alpha": 0.9}, file)
-        >>> [path.name for path in folder.iterdir()]
-        ['weights.pt']
+        OSError: if the file cannot be written, for example on a full disk. The message names
+            ``path``, and the previous file is kept.
     """
     target = Path(os.path.realpath(path))
     try:
@@ -56,7 +46,7 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
         staged = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                yield file
+                file.write(content.encode("utf-8") if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
             staged.chmod(0o644)
@@ -97,7 +87,7 @@ def staged_folder(path: Path) -> Iterator[Path]:
 
 def sweep(folder: Path) -> None:
     """Remove temporary files of killed writers. There must be no active writer."""
-    # :func:`open_atomically` calls a temporary file ``.NAME-`` and eight characters of tempfile's.
+    # :func:`write_atomically` calls a temporary file ``.NAME-`` and eight characters of tempfile's.
     for left in folder.glob(f".*.*-{'[a-z0-9_]' * 8}"):
         left.unlink(missing_ok=True)
 

@@ -30,6 +30,7 @@ from pathlib import Path
 import polars as pl
 
 from bayescl_lab._fields import listed
+from bayescl_lab._files import unreadable
 
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 _SEPARATORS = ("\t", ",", ";", "|")
@@ -87,7 +88,7 @@ class Table:
                 blank = self.scan(()).filter(pl.all_horizontal(values == "")).select("line")
                 frame = frame.filter(~pl.col("line").is_in(blank.collect()["line"].implode()))
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise _unreadable(self.path, error) from None
+            raise unreadable(self.path, error) from None
         if is_text and self.has_header and len(columns) > 1 and not numeric:
             # Files with headers, one after the other.
             again = (pl.col(new).str.strip_chars("\ufeff ") == it for new, it in columns.items())
@@ -128,7 +129,7 @@ def open_table(
         rows = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         header = rows.collect_schema().names()
     except (pl.exceptions.PolarsError, OSError, EOFError, zlib.error) as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     rows = rows.rename({name: str(index) for index, name in enumerate(header)})
     rows = rows.with_row_index("line", offset=1).with_columns(surplus=None)
     return Table(path, header, [], lambda _: rows, unit="row")
@@ -176,7 +177,7 @@ def _table_of_text(
     try:
         first = [value.strip() for value in next(filter(any, lines), [])]
     except csv.Error as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     if not any(first):
         raise ValueError(f"{path} is empty")
     content, above = text.encode(), lines.line_num - 1 + has_header
@@ -237,11 +238,6 @@ def _with_simple_quotes(path: Path, text: str, separator: str, quote: str | None
             "ordinary characters"
         ) from None
     return written.getvalue()
-
-
-def _unreadable(path: Path, error: Exception) -> ValueError:
-    """Return an error of one line, without hints for programmers."""
-    return ValueError(f"cannot read {path}: {str(error).partition(chr(10))[0]}")
 
 
 def _wrong_encoding(path: Path, line: int, encoding: str | None) -> ValueError:

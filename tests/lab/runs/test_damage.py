@@ -126,4 +126,4 @@ def test_nan_never_gets_into_a_result(tmp_path):
     folder = RunFolder.create(tmp_path / "run", "train images", {"loss": "hard"})
     with pytest.raises(ValueError, match="JSON"):
         write_json(folder.result_file, {"accuracy": float("nan")})
-    assert not folder.is_finished
+    assert not folder.result_file.exists()

@@ -23,6 +23,7 @@ import torch
 
 from bayescl_lab._arrays import UNKNOWN_WORDS, about_unknown, array_names, read_array
 from bayescl_lab._fields import listed
+from bayescl_lab._files import unreadable
 from bayescl_lab._tables import check_widths, class_names, each, find_columns, open_table
 from bayescl_lab._types import AnyArray
 from bayescl_lab.items.parts import Parts, left_out, mask_of_test, parts_of, train_and_test
@@ -195,7 +196,7 @@ def _read_h5ad(path: Path, find: Find) -> Read:
         columns = {kind: cells.obs[name] for kind, name in found.items()}
         ids = cells.obs_names.to_numpy().astype(str)
     except (OSError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"cannot read {path}: {str(error).partition(chr(10))[0]}") from None
+        raise unreadable(path, error) from None
     texts = {kind: _text(pl.Series(it.astype(object).tolist())) for kind, it in columns.items()}
     return {"x": x, **texts, "id": ids}, _about_columns(found)
 

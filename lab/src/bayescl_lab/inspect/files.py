@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from torch import Tensor
 
-from bayescl_lab._arrays import UNKNOWN_WORDS, array_names, numbered, read_array, unreadable
+from bayescl_lab._arrays import UNKNOWN_WORDS, array_names, numbered, read_array
 from bayescl_lab._fields import listed
-from bayescl_lab._files import UnreadableError
+from bayescl_lab._files import UnreadableError, unreadable
 from bayescl_lab._types import AnyArray, Config
 
 _SUFFIXES = (".npy", ".npz", ".parquet")

@@ -11,7 +11,6 @@ from pathlib import Path
 from jinja2 import TemplateError
 from markupsafe import Markup, escape
 
-from bayescl_lab._files import UnreadableError
 from bayescl_lab._types import Values
 from bayescl_lab.report.results import (
     classes_table,
@@ -95,7 +94,7 @@ def section_of(folder: Path) -> Section:
         return Section(folder.resolve().name, lead, pictures=pictures, settings=settings)
     if not results:
         what = "is damaged" if file != folder else "contains no run and no results"
-        raise UnreadableError(f"{file} {what}")
+        raise ValueError(f"{file} {what}")
     try:
         return _results_section(folder.resolve().name, results, pictures)
     except (*_DAMAGE, TemplateError, ValueError) as error:

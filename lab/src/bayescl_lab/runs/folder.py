@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import yaml
 
-from bayescl_lab._files import UnreadableError, staged_folder, sweep, write_atomically
+from bayescl_lab._files import staged_folder, sweep, write_atomically
 from bayescl_lab._types import Config
 from bayescl_lab.runs.digest import PLACEHOLDER, has_digest, with_digest
 
@@ -75,11 +75,6 @@ class RunFolder:
         """Whether the run has recorded its data, which it does before the first checkpoint."""
         return self.data_file.is_file() or self.checkpoint.is_file()
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run has written its result."""
-        return self.result_file.is_file()
-
     @classmethod
     def create(cls, path: Path, kind: str, config: Mapping[str, object]) -> RunFolder:
         """Create the folder of a new run with its settings as plain values.
@@ -139,14 +134,14 @@ class RunFolder:
     def _read_config(self) -> tuple[str, str, Config]:
         """Read kind, identity and settings; raise ``ValueError`` if this is not a run folder."""
         if not self.path.is_dir():
-            raise UnreadableError(f"there is no run folder {self.path}")
+            raise ValueError(f"there is no run folder {self.path}")
         if not self.config_file.is_file():
-            raise UnreadableError(f"{self.path} is not a run folder: it has no config.yaml")
+            raise ValueError(f"{self.path} is not a run folder: it has no config.yaml")
         content = self.config_file.read_bytes()
         if not content.startswith(_HEADER.encode()):
-            raise UnreadableError(f"{self.path} is not a run folder: its config.yaml names no run")
+            raise ValueError(f"{self.path} is not a run folder: its config.yaml names no run")
         if not has_digest(content, ""):
-            raise UnreadableError(f"{self.config_file} is damaged: it was changed after the start")
+            raise ValueError(f"{self.config_file} is damaged: it was changed after the start")
         kind, identity, settings = content.decode().split("\n", 2)
         config: Config = yaml.safe_load(settings)
         return kind.removeprefix(_HEADER), identity.removeprefix(_IDENTITY), config
@@ -214,12 +209,12 @@ def read_json(path: Path, identity: str | None = None) -> Config:
     try:
         value = {**json.loads(content)}
     except (TypeError, ValueError, RecursionError):
-        raise UnreadableError(f"{path} is damaged") from None
+        raise ValueError(f"{path} is damaged") from None
     if _DIGEST in value and identity is None:
         identity = identity_beside(path)
     value.pop(_DIGEST, None)
     if identity is not None and not has_digest(content, identity):
-        raise UnreadableError(f"{path} is damaged or of another run: its digest is wrong")
+        raise ValueError(f"{path} is damaged or of another run: its digest is wrong")
     return value
 
 

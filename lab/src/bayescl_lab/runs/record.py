@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from bayescl_lab._files import UnreadableError, write_atomically
+from bayescl_lab._files import write_atomically
 from bayescl_lab._types import AnyArray, Config
 from bayescl_lab.runs.digest import archive_with_digest, has_digest
 from bayescl_lab.runs.folder import RunFolder, read_json, write_json
@@ -47,10 +47,10 @@ def write_arrays(path: Path, arrays: Arrays, identity: str | None = None) -> Non
 def read_arrays(path: Path, identity: str) -> dict[str, AnyArray]:
     """Read the arrays of a run; raise ``ValueError`` if they are missing or damaged."""
     if not path.is_file():
-        raise UnreadableError(f"{path} is missing")
+        raise ValueError(f"{path} is missing")
     content = path.read_bytes()
     if not has_digest(content, identity):
-        raise UnreadableError(f"{path} is damaged or of another run: its digest is wrong")
+        raise ValueError(f"{path} is damaged or of another run: its digest is wrong")
     with np.load(io.BytesIO(content), allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
 

@@ -13,7 +13,6 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from bayescl_lab._fields import format_error
-from bayescl_lab._files import UnreadableError
 from bayescl_lab._types import Config, Values
 from bayescl_lab.runs.folder import read_json
 from bayescl_lab.runs.losses import BASELINE
@@ -216,7 +215,7 @@ class Result:
             return TypeAdapter(list[cls]).validate_python(results)  # type: ignore[valid-type]
         except (TypeError, ValueError) as error:
             said = format_error(error) if isinstance(error, ValidationError) else error
-            raise UnreadableError(f"{file} is damaged: {said}") from None
+            raise ValueError(f"{file} is damaged: {said}") from None
 
     @classmethod
     def read_file(cls, file: Path) -> Result:

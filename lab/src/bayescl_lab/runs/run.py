@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -40,21 +40,12 @@ class RunStart:
         kind: Kind of run: its command.
         config: Settings as plain values.
         resume: Whether to resume the run in the folder.
-        may_change: Settings that may differ from the stored ones.
 
     Raises:
         ValueError: if ``out`` does not hold a run to resume, or the settings differ.
     """
 
-    def __init__(
-        self,
-        out: Path,
-        kind: str,
-        config: Values,
-        *,
-        resume: bool,
-        may_change: Collection[str] = (),
-    ) -> None:
+    def __init__(self, out: Path, kind: str, config: Values, *, resume: bool) -> None:
         self._origin = provenance()  # read at the start, because the checkout may change
         self._config = config = json.loads(json.dumps(config))  # tuples become lists, as in files
         self._resume = resume
@@ -66,11 +57,11 @@ class RunStart:
         changed = "; ".join(
             f"{name} = {before.get(name)}, got {now.get(name)}"
             for name in sorted({**before, **now})
-            if before.get(name) != now.get(name) and name not in may_change
+            if before.get(name) != now.get(name)
         )
         if changed:
             raise ValueError(f"cannot resume {out}: a resumed run keeps its settings: {changed}")
-        if self.folder.is_finished:
+        if self.folder.result_file.is_file():
             self.results = Result.read_all(self.folder.result_file, self.folder.identity)
 
     @contextmanager
@@ -232,8 +223,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
         if resume:
             settings = cls.relocated(settings, out, given)
         writes = settings.this_process().rank == 0
-        config, may_change = settings.as_config(), settings.may_change
-        start = RunStart(out, cls.kind, config, resume=resume, may_change=may_change)
+        start = RunStart(out, cls.kind, settings.as_config(), resume=resume)
         if start.results:
             return start.results[0] if writes else Result()
         if resume:

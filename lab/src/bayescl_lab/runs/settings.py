@@ -77,8 +77,6 @@ class TrainedSettings(StoredSettings):
         num_nodes: Number of nodes. Start the command on each node with torchrun.
     """
 
-    may_change: ClassVar[frozenset[str]] = frozenset()
-    """Settings that may change when a run is resumed."""
     kind: ClassVar[Kind]
     evaluate_on: Literal["test", "validation"] = "test"
     init: str | None = None

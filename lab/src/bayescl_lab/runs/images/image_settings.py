@@ -76,7 +76,6 @@ class ImageOptions(EncoderOptions):
     channels_last: bool = False
     captured: bool = False
     linear_protocol: Literal["fast", "augmented"] = "fast"
-    may_change = frozenset({"captured"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
