@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bayescl.functional import unit_vectors
-from bayescl_lab._fields import Count, CountOr0, check_choice, checked
-from bayescl_lab._types import Config
+from bayescl_lab._fields import Count, CountOr0, checked
 from bayescl_lab.ranking.interactions import Interactions
 from bayescl_lab.ranking.propagation import MeanOverLayers, normalized_graph, propagated
 from bayescl_lab.ranking.scorers import EmbeddingScorer
@@ -155,23 +154,3 @@ class LightGCN(Encoder):
 
 ENCODERS: Mapping[str, type[Encoder]] = {"mf": MatrixFactorization, "lightgcn": LightGCN}
 """Encoders by name, in the order of the paper's tables."""
-
-
-def build_encoder(name: str, train: Interactions, settings: Mapping[str, object]) -> Encoder:
-    """Build an encoder by its name, with weights from torch's global generator.
-
-    All encoders have the setting ``dim``; some have further settings. Other settings are ignored.
-
-    Raises:
-        ValueError: if the name is unknown, or a setting is out of range.
-
-    Example:
-        >>> train = Interactions.from_pairs([0, 0, 1], [0, 1, 2], user_ids=2, item_ids=3)
-        >>> settings = {"dim": 4, "layers": 2}
-        >>> build_encoder("lightgcn", train, settings).layers
-        2
-    """
-    check_choice("encoder", name, tuple(ENCODERS))
-    kind = ENCODERS[name]
-    options: Config = {name: settings[name] for name in ("dim", *kind.own_settings)}
-    return kind(train, **options)

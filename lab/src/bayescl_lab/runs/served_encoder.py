@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from typing_extensions import Self
 
 from bayescl_lab._fields import Count, checked
+from bayescl_lab.runs.encoder_settings import EncoderSettings
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.item_record import ItemRecord
 from bayescl_lab.runs.weights import part_of_state, read_checkpoint
@@ -30,14 +32,18 @@ def refuse_own_encoder(name: str) -> None:
 class ServedEncoder(nn.Module):
     """Map raw items to features: preparation as in training, and the ``encoder``.
 
-    Subclasses define ``build``, ``checked_items`` and ``prepared``.
+    Subclasses define ``checked_items`` and ``prepared``.
 
     Attributes:
+        settings_type: Settings of the run.
+        build: Function that builds the network from settings, for items of a shape.
         input_dtype: Type of raw items.
         scaling: Module of a run that holds ``mean`` and ``deviation``.
         item_shape: Shape of an item.
     """
 
+    settings_type: type[EncoderSettings]
+    build: Callable[[Any, tuple[int, ...]], nn.Module]
     input_dtype: torch.dtype
     scaling: str
 
@@ -67,7 +73,8 @@ class ServedEncoder(nn.Module):
         shape = ItemRecord.read(folder).item_shape
         state = read_checkpoint(folder)["state_dict"]
         if encoder is None:
-            encoder = cls.build({**folder.config(), "device": "cpu"}, shape)
+            settings = cls.settings_type.from_config({**folder.config(), "device": "cpu"})
+            encoder = cls.build(settings, shape)
         try:
             encoder.load_state_dict(part_of_state(state, "encoder"))
             scaling = part_of_state(state, cls.scaling)
@@ -76,11 +83,6 @@ class ServedEncoder(nn.Module):
             raise ValueError(
                 f"the weights of {folder.path} do not match the encoder in its settings"
             ) from None
-
-    @staticmethod
-    def build(config: dict[str, Any], shape: tuple[int, ...]) -> nn.Module:
-        """Build the network of a run from its settings, for items of a shape."""
-        raise NotImplementedError
 
     def checked_items(self, items: ArrayLike | Tensor) -> Tensor:
         """Convert items to a tensor; raise ``ValueError`` on invalid values."""

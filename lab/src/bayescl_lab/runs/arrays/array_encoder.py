@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
@@ -32,13 +30,10 @@ def build_encoder(settings: ArraySettings, shape: tuple[int, ...]) -> nn.Module:
 class ArrayEncoder(ServedEncoder):
     """Map raw items to features: standardization and the ``encoder``."""
 
+    settings_type = ArraySettings
+    build = staticmethod(build_encoder)
     input_dtype = torch.float32
     scaling = "augmentation.standardization"
-
-    @staticmethod
-    def build(config: dict[str, Any], shape: tuple[int, ...]) -> nn.Module:
-        """Build the network of a run from its settings, for items of a shape."""
-        return build_encoder(ArraySettings.from_config(config), shape)
 
     def checked_items(self, items: ArrayLike | Tensor) -> Tensor:
         """Convert items to float32; raise ``ValueError`` if values are not finite."""

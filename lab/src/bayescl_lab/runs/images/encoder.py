@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -30,13 +29,10 @@ def build_encoder(settings: ImageSettings, image_shape: Sequence[int]) -> nn.Mod
 class PreparedEncoder(ServedEncoder):
     """Map raw images to features: division by 255, normalization, and the ``encoder``."""
 
+    settings_type = ImageSettings
+    build = staticmethod(build_encoder)
     input_dtype = torch.uint8
     scaling = "normalization"
-
-    @staticmethod
-    def build(config: dict[str, Any], shape: tuple[int, ...]) -> nn.Module:
-        """Build the network of a run from its settings, for images of a shape."""
-        return build_encoder(ImageSettings.from_config(config), shape)
 
     def checked_items(self, items: ArrayLike | Tensor) -> Tensor:
         """Convert images to bytes; raise ``ValueError`` on values out of range."""

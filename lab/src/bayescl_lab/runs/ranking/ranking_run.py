@@ -10,7 +10,7 @@ import torch
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab._types import Config
 from bayescl_lab.ranking.batches import UserBatches
-from bayescl_lab.ranking.encoders import build_encoder
+from bayescl_lab.ranking.encoders import ENCODERS
 from bayescl_lab.ranking.module import RankingModule
 from bayescl_lab.runs.folder import Kind, RunFolder
 from bayescl_lab.runs.loop import Journal
@@ -65,7 +65,9 @@ class RankingRun(TrainedRun[RankingSettings]):
             num_ranks=settings.num_processes,
         )
         with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
-            encoder = build_encoder(settings.encoder, train, vars(settings))
+            kind = ENCODERS[settings.encoder]
+            own: Config = {name: vars(settings)[name] for name in kind.own_settings}
+            encoder = kind(train, settings.dim, **own)
         self.model = RankingModule(
             encoder=encoder,
             loss=settings.loss.build(
