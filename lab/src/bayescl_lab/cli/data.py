@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from bayescl_lab._downloads import DATA_VARIABLE, SOURCES, DataSource, data_folder, fetch_source
 from bayescl_lab.cli._console import Bar, console, say, table
-from bayescl_lab.ranking.catalog import fetch_interactions, known_folder
+from bayescl_lab.ranking.catalog import known_folder
 
 _DIGITS = "digits"
 
@@ -49,11 +47,12 @@ def fetch(name: str) -> None:
         say(source.instructions)
         return
     say(f"{decimal(source.size)} to {data_folder() / source.name}")
-    of_interactions = source.kind == "interactions"
-    get: Callable[..., object] = fetch_interactions if of_interactions else fetch_source
+    if source.kind == "interactions" and known_folder(name):
+        say("the data set is already there")
+        return
     speeds = DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
     with Bar(source.size, BarColumn(), *speeds) as bar:
-        get(source, progress=lambda done: bar.tell(done, "bytes"))
+        fetch_source(source, progress=lambda done: bar.tell(done, "bytes"))
     say("fetched and verified")
 
 

@@ -8,7 +8,7 @@ not load the training loop.
 ``readers``                    tables and fixed formats, with error messages for damaged files
 ``filters``, ``splits``        minimum rating, numbers of ids; training and test split
 ``interactions``               pairs of users and items as a sparse matrix, with original ids
-``catalog``                    sources of public data sets, download and verification
+``catalog``                    names and folders of published interactions
 ``encoders``                   matrix factorization and LightGCN
 ``candidates``, ``losses``     sampling of candidates; BPR
 ``module``, ``batches``        the Lightning module; batches of users

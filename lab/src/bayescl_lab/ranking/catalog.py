@@ -1,4 +1,4 @@
-"""Published interactions: folders and downloads.
+"""Published interactions in the data folder.
 
 Only MovieLens is downloaded automatically. Its archives are verified by the SHA-256 of the files of
 GroupLens. Users must copy the others themselves, because of their terms of use or because there is
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bayescl_lab._downloads import SOURCES, DataSource, Progress, data_folder, fetch_source
+from bayescl_lab._downloads import SOURCES, data_folder
 
 SPLIT = ("train.txt", "test.txt")
 """Files of a split in LightGCN's format, in which all published interactions are accepted."""
@@ -36,14 +36,3 @@ def required_folder(name: str) -> Path:
     source = SOURCES[name]
     fetch = f"`bayescl data fetch {name}` downloads it, " if source.url else ""
     raise ValueError(f"{name} is not in {data_folder() / name}: {fetch}{source.instructions}")
-
-
-def fetch_interactions(source: DataSource, *, progress: Progress = lambda _: None) -> Path:
-    """Download and unpack a data set unless it exists; return its folder."""
-    if existing := known_folder(source.name):
-        return existing
-    fetch_source(source, progress=progress)
-    folder = known_folder(source.name)
-    if folder is None:
-        raise ValueError(f"the archive of {source.name} lacks its files")
-    return folder
