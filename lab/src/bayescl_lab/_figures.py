@@ -57,17 +57,6 @@ def panels(
     return figure, [axis for row in axes for axis in row]
 
 
-def legend_under(axis: Axes, *, columns: int = 2, size: float = 9, distance: float = 0.2) -> None:
-    """Put the legend of a panel below it."""
-    axis.legend(
-        loc="upper center",
-        bbox_to_anchor=(0.5, -distance),
-        ncols=columns,
-        fontsize=size,
-        frameon=False,
-    )
-
-
 def png(figure: Figure, *, dpi: int = 110) -> bytes:
     """Convert a figure to a PNG file. Equal figures give equal bytes."""
     stream = io.BytesIO()

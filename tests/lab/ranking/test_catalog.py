@@ -40,7 +40,7 @@ def test_a_fetched_archive_lies_where_its_name_is_looked_for_and_replaces_nothin
     source = publish({"ml-100k/u.data": RATINGS, "ml-100k/u.item": "0|Zero|\n"})
     mine = tmp_path / "data" / "ml-100k" / "u.item"
     mine.write_text("0|Mine|\n")
-    folder = fetch_source(source)
+    folder = fetch_source(source) / "ml-100k"
     assert mine.read_text() == "0|Mine|\n"
     assert {path.name for path in folder.iterdir()} >= {"u.data", "u.item"}
     assert load_interactions("ml-100k").train.matrix.shape == (4, 5)

@@ -17,7 +17,7 @@ from cyclopts.argument import ArgumentCollection
 
 from bayescl import __version__
 from bayescl_lab._interrupts import Terminated, handled
-from bayescl_lab.cli._console import notes
+from bayescl_lab.cli._console import notes, printable
 
 BAD_INPUT, INTERRUPTED, TERMINATED = 2, 130, 143
 
@@ -211,5 +211,5 @@ def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 def _print_error(message: str, program: Program) -> None:
     """Write a message to standard error as one line, since it may quote a damaged file."""
-    line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(message.split()))
+    line = printable(" ".join(message.split()))
     sys.stderr.write(f"{program.name}: {line if len(line) <= 2000 else line[:2000] + ' ...'}\n")

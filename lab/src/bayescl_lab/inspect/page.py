@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from bayescl_lab._figures import (
-    FALSE_COLOR,
-    NEUTRAL,
-    TRUE_COLOR,
-    legend_under,
-    panels,
-    png,
-)
+from bayescl_lab._figures import FALSE_COLOR, NEUTRAL, TRUE_COLOR, panels, png
 from bayescl_lab._types import Config
 from bayescl_lab.inspect.findings import Advice
 from bayescl_lab.inspect.measures import EmbeddingDiagnosis
@@ -105,7 +98,7 @@ def similarity_figure(diagnosis: EmbeddingDiagnosis) -> Figure:
         axis.stairs(shares, edges, fill=True, alpha=0.35, label=name, **look)
         axis.stairs(shares, edges, **look)
     axis.set(xlabel="cosine similarity of anchor and candidate", ylabel="share of its kind")
-    legend_under(axis)
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=9)
     return figure
 
 

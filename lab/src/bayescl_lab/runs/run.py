@@ -144,13 +144,9 @@ class TrainedRun(ABC, Generic[AnySettings]):
         """Train with :func:`~bayescl_lab.runs.loop.fit_in_folder` and its further options."""
         from bayescl_lab.runs.loop import fit_in_folder
 
-        options = {
-            "epochs": self.settings.epochs,
-            "device": self.device,
-            "devices": self.settings.devices,
-            "num_nodes": self.settings.num_nodes,
-            **options,
-        }
+        settings = self.settings
+        several = {"devices": settings.devices, "num_nodes": settings.num_nodes}
+        options |= {"epochs": settings.epochs, "device": self.device, **several}
         return fit_in_folder(self.model, self.batches, folder, **options)
 
     @classmethod
