@@ -211,7 +211,15 @@ class Batch:
         for block, part in zip(self.columns, parts, strict=True):
             for mine, theirs in _keys(self.anchors.groups, block.groups, rows):
                 part |= mine.masked_fill(mine == UNKNOWN, _MATCHES_NOTHING) == theirs
-            part |= self._other_domains(block, rows)
+            apart: Tensor | bool = False
+            for mine, theirs in _keys(self.anchors.domains, block.domains, rows):
+                apart = ((mine != theirs) & (mine != UNKNOWN) & (theirs != UNKNOWN)) | apart
+            labels, others = self.anchors.labels, block.labels
+            if isinstance(self.target, TargetRule) and labels is not None and others is not None:
+                # Rows that share the target are candidates in any domain.
+                others = others[rows] if block.are_own else others[None]
+                apart = apart & ~(class_similarity(labels[rows], others) > 0)
+            part |= apart
         alone = self._alone
         if alone is not None:
             mask.scatter_(1, alone[rows], True)
@@ -219,17 +227,6 @@ class Batch:
             inside = (self.anchor_of >= rows.start) & (self.anchor_of < rows.stop)
             mask[self.anchor_of[inside] - rows.start, self.positive[inside]] = True
         return mask
-
-    def _other_domains(self, block: Rows, rows: slice) -> Bool[Tensor, "rows candidates"] | bool:
-        """Return True for rows of a block in another domain, unless they share the target."""
-        apart: Tensor | bool = False
-        for mine, theirs in _keys(self.anchors.domains, block.domains, rows):
-            apart = ((mine != theirs) & (mine != UNKNOWN) & (theirs != UNKNOWN)) | apart
-        labels, others = self.anchors.labels, block.labels
-        if isinstance(self.target, TargetRule) and labels is not None and others is not None:
-            others = others[rows] if block.are_own else others[None]
-            apart = apart & ~(class_similarity(labels[rows], others) > 0)
-        return apart
 
 
 def _keys(

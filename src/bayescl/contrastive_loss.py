@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
@@ -686,8 +686,14 @@ class ContrastiveLoss(nn.Module):
             with self._shared_errors():
                 check_margin(margin, batches)
         parts, factor = list(batches), 1.0
-        if parts[0].anchors.teacher is not None or parts[0].anchors.labels is not None:
-            parts = self._with_target_rule(parts, temperature)
+        anchors = parts[0].anchors
+        if anchors.teacher is not None or anchors.labels is not None:
+            if self.positive_share != 1:
+                own = self.teacher_temperature
+                rule = TargetRule(temperature if own is None else own, self.positive_share)
+                parts = [replace(it, target=rule) if it.target is None else it for it in parts]
+            elif anchors.labels is not None:
+                self._warn_once("labels", "labels have no effect with positive_share=1")
         if self._gathers:
             parts, factor = gathered(parts, temperature, self._must_agree(margin))
         # Ranks and sums need float32: bfloat16 has about 1,350 distinct values for 4,096 cosines.
@@ -739,20 +745,6 @@ class ContrastiveLoss(nn.Module):
             mean = losses.mean()
             return mean if factor == 1 else mean * factor
         return losses.sum() if self.reduction == "sum" else losses
-
-    def _with_target_rule(
-        self, batches: Sequence[Batch], temperature: float | Tensor
-    ) -> list[Batch]:
-        """Add the rule for targets from a teacher or labels, unless a batch has a target."""
-        if self.positive_share == 1:
-            if batches[0].anchors.labels is not None:
-                self._warn_once("labels", "labels have no effect with positive_share=1")
-            return list(batches)
-        own, ruled = self.teacher_temperature, []
-        rule = TargetRule(temperature if own is None else own, self.positive_share)
-        for batch in batches:
-            ruled.append(replace(batch, target=rule) if batch.target is None else batch)
-        return ruled
 
     # ------------------------------------------------------------------ helpers of the calls
 

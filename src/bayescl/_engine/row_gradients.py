@@ -107,7 +107,8 @@ def _finite_row_losses(chunk: Chunk) -> Result:
     excluded = chunk.excluded or chunk.batch.excluded(chunk.rows)
     if chunk.batch.target is None:
         return _objective_losses(chunk, excluded)
-    # The target adds sum_j y_j (s+ - s_j). Minus y is the gradient by the candidates.
+    # The target adds sum_j y_j (s+ - s_j). Its gradient is -y_j by the candidates, and sum_j y_j by
+    # the positive.
     minus_target = target_rows(chunk.batch, chunk.batch.target, chunk.rows, excluded, sign=-1)
     minus_total = chunk.per_pair(minus_target.sum(dim=1))
     if chunk.bounds is None:
@@ -115,15 +116,9 @@ def _finite_row_losses(chunk: Chunk) -> Result:
     # This comes before the objective, which overwrites the logits.
     minus_drawn = chunk.per_pair(torch.einsum("an,an->a", minus_target, chunk.logits))
     losses, gradients = _objective_losses(chunk, excluded)
-    if gradients is not None:
-        gradients = _with_target(gradients, minus_target, minus_total, chunk)
-    return losses + minus_drawn.addcmul_(chunk.positive, minus_total, value=-1), gradients
-
-
-def _with_target(
-    gradients: RowGradients, minus_target: Tensor, minus_total: Tensor, chunk: Chunk
-) -> RowGradients:
-    """Add the gradient of the target term: -y_j for candidates, sum_j y_j for the positive."""
+    losses = losses + minus_drawn.addcmul_(chunk.positive, minus_total, value=-1)
+    if gradients is None:
+        return losses, None
     if chunk.upstream is not None:
         minus_total = minus_total * chunk.upstream
     if chunk.upstream is not None or chunk.anchor_of is not None:
@@ -134,7 +129,7 @@ def _with_target(
     else:
         grad_logits = minus_target.addcmul_(gradients.unlabeled, gradients.factor[:, None])
     pull = gradients.pull + minus_total
-    return gradients._replace(unlabeled=grad_logits, factor=None, pull=pull)
+    return losses, gradients._replace(unlabeled=grad_logits, factor=None, pull=pull)
 
 
 def _objective_losses(chunk: Chunk, excluded: Excluded) -> Result:

@@ -20,6 +20,7 @@ Reference:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -124,19 +125,10 @@ class PairMixture:
         return (level / (self.low + discriminant.sqrt())).clamp(max=1)
 
 
-def check_alpha(alpha: float) -> float:
-    """Return ``alpha``; raise ``ValueError`` if it is outside [0.5, 1]."""
-    return check_interval("alpha", alpha, 0.5, 1.0)
-
-
-def check_beta(beta: float) -> float:
-    """Return ``beta``; raise ``ValueError`` if it is outside [0.5, 1]."""
-    return check_interval("beta", beta, 0.5, 1.0)
-
-
-def check_tau_plus(tau_plus: float) -> float:
-    """Return ``tau_plus``; raise ``ValueError`` if it is outside [0, 1)."""
-    return check_interval("tau_plus", tau_plus, 0.0, 1.0, open_high=True)
+# Each returns the parameter as a float, or raises ``ValueError`` if it is out of range.
+check_alpha = partial(check_interval, "alpha", low=0.5, high=1.0)
+check_beta = partial(check_interval, "beta", low=0.5, high=1.0)
+check_tau_plus = partial(check_interval, "tau_plus", low=0.0, high=1.0, open_high=True)
 
 
 def class_prior(tau_plus: float | None, num_classes: int | None) -> float:
