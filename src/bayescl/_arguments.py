@@ -90,8 +90,8 @@ def checked_positive_indices(
     """Check positives that are given as indices of shared candidates."""
     if anchor_of is None or candidates.are_own or candidates.log_q is not None or gathers:
         raise ValueError(
-            "positives can be indices only with anchor_of and with shared candidates that are not "
-            "gathered and have no log_q"
+            "positives can be indices only if anchor_of is given, candidates are shared, gather is "
+            "False and log_q is None"
         )
     rows = candidates.embeddings
     shape = check_tensor("anchor_of", anchor_of).shape

@@ -153,7 +153,7 @@ class Batch:
         return self.columns[0][self.positive]
 
     def map_rows(self, function: Callable[[Rows], Rows]) -> Batch:
-        """Apply a function to all rows. Equal objects stay equal objects."""
+        """Apply a function to all rows. Rows that are the same object are mapped once."""
         every = (self.anchors, self.positives, *self.columns)
         mapped = {id(rows): function(rows) for rows in every if rows is not None}
         return replace(

@@ -139,7 +139,7 @@ def _checked_labels(title: str, labels: Tensor, embeddings: Tensor, like: Rows |
     others = None if like is None or like.labels is None else like.labels
     is_several = labels.ndim > len(shape)
     if others is not None and others.is_floating_point() != is_several:
-        raise ValueError(f"{title} must have one class per row, or several, like labels")
+        raise ValueError(f"{title} and labels must both have one class per row, or both several")
     if not is_several:
         check_keys(title, labels, shape, device, keys=0)
         if is_eager_cpu(labels) and labels.numel() and int(labels.min()) < UNKNOWN:
@@ -153,7 +153,9 @@ def _checked_labels(title: str, labels: Tensor, embeddings: Tensor, like: Rows |
     given = labels.detach().to(embeddings.dtype)
     is_unknown = (~(given >= 0)).any(dim=-1, keepdim=True)  # negative or NaN
     if is_eager_cpu(given) and not bool((is_unknown | (given == 0) | (given == 1)).all()):
-        raise ValueError(f"{title} must contain 0 and 1 for each class, or -1 or NaN if unknown")
+        raise ValueError(
+            f"{title} must contain 0 or 1 for each class, and -1 or NaN in unknown rows"
+        )
     return given.masked_fill(is_unknown, UNKNOWN)
 
 

@@ -80,8 +80,8 @@ def fetch_source(source: DataSource, *, progress: Progress = lambda _: None) -> 
         The folder of the data set.
 
     Raises:
-        ValueError: if there is no download, or it fails, has another checksum or cannot be written.
-            A failed download is removed.
+        ValueError: if the source has no URL, the download fails, the checksum differs, or the file
+            cannot be written. A failed download is removed.
     """
     if not source.url:
         raise ValueError(f"{source.name} cannot be downloaded: {source.instructions}")

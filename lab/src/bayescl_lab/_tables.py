@@ -367,7 +367,7 @@ def plain_values(column: pl.Series) -> pl.Series:
 
 
 def whole_numbers(text: pl.Series) -> pl.Series | None:
-    """Convert text to Int64 if all values are whole numbers in canonical form, else ``None``.
+    """Convert text to Int64 if all values are whole numbers such as 7 or 7.0, else ``None``.
 
     Example:
         >>> whole_numbers(pl.Series(["7", "8.0"])).to_list()

@@ -117,7 +117,7 @@ class _Once(torch.autograd.Function):
 
     @staticmethod
     def backward(_ctx: Any, *_upstream: Tensor) -> None:
-        raise RuntimeError(f"this engine is differentiable once; {_ADVICE} for a second backward")
+        raise RuntimeError(f"this engine is differentiable once; {_ADVICE} for second derivatives")
 
 
 def differentiable_once(gradient: Tensor, *inputs: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class PairMixture:
     def true_negatives(cls, alpha: float) -> PairMixture:
         r"""Return :math:`\phi_{TN}`.
 
-        It is the smaller of two draws with probability ``alpha``, in [0.5, 1], or the larger.
+        With probability ``alpha``, in [0.5, 1], it is the smaller of two draws, else the larger.
         """
         check_alpha(alpha)
         return cls(alpha, 1 - alpha)
@@ -63,7 +63,7 @@ class PairMixture:
     def false_negatives(cls, alpha: float) -> PairMixture:
         r"""Return :math:`\phi_{FN}`.
 
-        It is the larger of two draws with probability ``alpha``, in [0.5, 1], or the smaller.
+        With probability ``alpha``, in [0.5, 1], it is the larger of two draws, else the smaller.
         """
         check_alpha(alpha)
         return cls(1 - alpha, alpha)

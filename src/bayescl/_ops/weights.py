@@ -42,7 +42,7 @@ def importance_weights(
         tensor([1.0976, 1.0000, 0.5556])
 
     Reference:
-        Liu et al., ICML 2024, Eq. "ome1".
+        Liu et al., ICML 2024, the weights of Algorithm 1.
     """
     target = PairMixture.hard_negatives(alpha, beta)
     sampled = PairMixture.unlabeled(alpha, tau_plus)

@@ -73,7 +73,7 @@ def bayesian_loss(
         tensor([0.4058])
 
     Reference:
-        Liu et al., ICML 2024, Eqs. "debias" and "ome1", Algorithm 1.
+        Liu et al., ICML 2024, Algorithm 1.
     """
     objective = Bayesian(alpha, beta, tau_plus, ranks)
     return objective(positive, unlabeled, valid=valid)
@@ -82,7 +82,8 @@ def bayesian_loss(
 class BayesianContrastiveLoss(ContrastiveLoss):
     """Bayesian contrastive loss: InfoNCE with importance weights on the candidates.
 
-    A candidate's weight increases with its probability of being a true negative. It depends only on
+    At ``beta=0.5``, a candidate's weight increases with its probability of being a true negative.
+    Larger values of ``beta`` raise the weights of similar candidates. It depends only on
     the candidate's rank among the anchor's candidates, so the loss makes no assumption about the
     distribution of logits. ``alpha``, ``beta`` and ``tau_plus`` can be changed during training and
     are part of ``state_dict``.

@@ -66,7 +66,7 @@ def test_tables_with_gaps_are_refused_in_one_line(tmp_path, columns, message):
         ({"x": np.full((60, 3), 7.0)}, "all features are constant"),
         ({"x": np.full((60, 3), 1e300)}, "too large values"),
         ({"x": X[:3]}, "at least 4 items"),
-        ({"y": X}, "lacks the array x"),
+        ({"y": X}, "has no array x"),
         ({"x": X, "labels": LABELS[:5]}, "labels must have one value per item"),
         ({"x": X, "labels": X[:, 0]}, "integers or strings"),
         ({"x": X, "ids": np.zeros(60)}, "ids must differ"),

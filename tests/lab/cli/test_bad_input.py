@@ -41,7 +41,7 @@ def shelf(bayescl, pictures, tmp_path, monkeypatch) -> None:
 
 
 RUNS = [
-    ("--data digitz", "no data set is called 'digitz'; known are digits"),
+    ("--data digitz", "there is no data set 'digitz'; choose digits"),
     ("--data empty", "empty contains no images"),
     ("--data cifar10", "download it by 'bayescl data fetch cifar10' (170 MB; no license"),
     ("--batch_size 1", "batch_size must be at least 2, got 1"),
@@ -82,7 +82,10 @@ COMMANDS = [
     (f"{ON_SCOPES} --table good.csv --label-column kind", "has no column 'kind'; it has file"),
     (f"{ON_SCOPES} --table names.csv", "no column that looks like files; it has name, x: name the"),
     (f"{ON_SCOPES} --table wide.csv", "line 2: there are more values than in the first line"),
-    (f"{ON_SCOPES} --table other.csv", "column 'file' matches no image of the folder: it has 'x"),
+    (
+        f"{ON_SCOPES} --table other.csv",
+        "no value of column 'file' matches an image. The column has 'x",
+    ),
     (f"{ON_SCOPES} --label-column kind", "label_column is for a table: name it with --table"),
     (f"{ON_SCOPES} --folders places", "folders must be 'classes' or 'domains', got places"),
     (f"{ON_SCOPES} --evaluate-on validation --labels-per-class 5", "class scope1 has 4"),
@@ -103,7 +106,7 @@ COMMANDS = [
     ("compare images --losses hard,magic", "loss must be one of"),
     (f"{COMPARE_RANKING} --devices 2", "devices must be 1 in a comparison"),
     (f"{COMPARE_RANKING} --split none", "split must leave something to evaluate, got 'none'"),
-    ("train ranking --data shopp", "no data set is called 'shopp'; known are ml-100k"),
+    ("train ranking --data shopp", "there is no data set 'shopp'; choose ml-100k"),
     (f"{RANKING} --item-column film", "bought.csv has no column 'film'; it has cust"),
     (f"{RANKING} --split given", "split cannot be 'given'"),
     (f"{RANKING} --separator ab", "separator must be one character or 'tab', got 'ab'"),
@@ -113,7 +116,7 @@ COMMANDS = [
     ("embed .", "--out requires an argument"),
     ("inspect", "--run-or-file requires an argument"),
     ("data fetch a b", "unrecognized arguments: b"),
-    ("data fetch movielens", "no data set is called 'movielens'; known are"),
+    ("data fetch movielens", "there is no data set 'movielens'; choose "),
     ("report", "give at least one run folder"),
     ("tarin images", 'Unknown command "tarin". Did you mean "train"?'),
 ]

@@ -64,7 +64,7 @@ NUISANCE = "InfoNCELoss(temperature=0.5)"
 @pytest.mark.parametrize(
     ("names", "options", "recommendation"),
     [
-        ("whatever", "", f"{PLAIN}, called as loss(view_1, view_2, teacher=plain)"),
+        ("whatever", "", f"{PLAIN}, called as loss(view_1, view_2, teacher=unaugmented)"),
         ("embeddings y", "--labels y", "SupervisedContrastiveLoss(), called as loss(view_1, vi"),
         ("embeddings batch", "--by batch", f"{NUISANCE}, called as loss(view_1, view_2, domains"),
         (
@@ -106,9 +106,9 @@ BAD = [
     ("names.npz", "it needs an array called embeddings, but has a, b"),
     ("good.npz --labels c", "it needs an array called c, but has embeddings, short, wide, halves"),
     ("words.npy", "words.npy: embeddings must contain real numbers"),
-    ("holes.npy", "got NaN or infinity in 2 of 240 rows, the first of them row 7"),
+    ("holes.npy", "got NaN or infinity in 2 of 240 rows (first: row 7)"),
     ("ragged.parquet", "cannot read ragged.parquet: embedding has rows of different lengths"),
-    ("null.parquet", "got NaN or infinity in 1 of 5 rows, the first of them row 1"),
+    ("null.parquet", "got NaN or infinity in 1 of 5 rows (first: row 1)"),
     ("words.parquet", "embeddings must contain real numbers"),
     ("table.csv", "table.csv must end in .npy, .npz, .parquet"),
     ("nowhere.npy", "there is no file nowhere.npy"),

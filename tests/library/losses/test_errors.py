@@ -136,11 +136,11 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         ),
         (
             lambda: LOSS(A, B, labels=A.abs()),
-            "labels must contain 0 and 1 for each class, or -1 or NaN",
+            "labels must contain 0 or 1 for each class, and -1 or NaN",
         ),
         (
             lambda: LOSS.in_batch(A, B, labels=LABELS, extra=Rows(A, labels=torch.eye(4))),
-            "extra.labels must have one class per row, or several, like labels",
+            "extra.labels and labels must both have one class per row, or both several",
         ),
         (lambda: LOSS(A, B, A[:3]), r"view_3 must have shape \[4, 3\], got \[3, 3\]"),
         (lambda: SUPERVISED(A, B), "SupervisedContrastiveLoss needs labels: one integer per"),

@@ -138,8 +138,8 @@ def _store(
     if bad.any():
         raise ValueError(
             f"{name}: x must be finite, got missing, infinite or too large values in "
-            f"{int(bad.sum())} of {len(x)} items, the first of them item {int(bad.argmax())}: fill "
-            "them in or remove the items"
+            f"{int(bad.sum())} of {len(x)} items (first: item {int(bad.argmax())}). Replace these "
+            "values or remove the items"
         )
     flat = values if values.ndim == 2 else values.transpose(0, 2, 1).reshape(-1, values.shape[1])
     constant = int((flat == flat[0]).all(axis=0).sum())
@@ -170,7 +170,7 @@ def _read_npz(path: Path, find: Find) -> Read:
     """Read named arrays."""
     names = array_names(path)
     if "x" not in names:
-        raise ValueError(f"{path} lacks the array x, got {', '.join(names) or 'none'}")
+        raise ValueError(f"{path} has no array x, got {', '.join(names) or 'none'}")
     found = find([name for name in names if name not in ("x", "is_train")])
     wanted = {**found, **({"is_train": "is_train"} if "is_train" in names else {})}
     arrays = {kind: read_array(path, name, dimensions=(1,)) for kind, name in wanted.items()}

@@ -40,7 +40,7 @@ def fetch(name: str) -> None:
         name: Name from "bayescl data list".
     """
     if name not in SOURCES:
-        raise ValueError(f"no data set is called {name!r}; known are {', '.join(SOURCES)}")
+        raise ValueError(f"there is no data set {name!r}; choose {', '.join(SOURCES)}")
     source = SOURCES[name]
     say(f"{source.title}, {source.homepage}", f"terms: {source.terms}")
     if not source.url:

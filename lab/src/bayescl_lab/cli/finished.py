@@ -25,18 +25,17 @@ def embed(
 ) -> None:
     """Write the embeddings of a run's items or users to a file.
 
-    An .npy file holds only the embeddings, in the order of the data. A .parquet file also holds
-    ids. For images, it has the number, the file in the folder, the split, the label, the class name
-    and the domain.
+    An .npy file contains only the embeddings, in the order of the data. A .parquet file also has
+    ids; for images, the row number, the file, the split, the label, the class name and the domain.
 
     Args:
         run: Run folder of "train ranking", "train images" or "train arrays".
         out: Output file, ending in .npy or .parquet.
         of: Part to embed: "users" or "items" for recommenders (default: items); "train",
-            "evaluation" or "all" for images (default: evaluation, or all with --data).
-        output: Output to embed, for images: "features" of the encoder, or "head" for the output of
-            the projection head, which the loss compares.
-        data: Other images to embed. Default: the images of the run, which must be unchanged.
+            "evaluation" or "all" for images and arrays (default: evaluation, or all with --data).
+        output: Output to embed, for images and arrays: "features" of the encoder, or "head" for the
+            output of the projection head, which the loss compares.
+        data: Other images or arrays to embed. Default: those of the run, which must be unchanged.
         encoder: Name of your own encoder, my_module:build, if the run has one.
     """
     import numpy as np

@@ -69,7 +69,7 @@ class AffineNoise(Augmentation):
         self.strength = strength
 
     def forward(self, images: Pixels, *, seed: int) -> Views:
-        """Draw one view of each image with a seed. Values are around [0, 1].
+        """Draw one view of each image with a seed. Values can be slightly outside [0, 1].
 
         The maps are the same on all devices. The noise differs between devices.
         """

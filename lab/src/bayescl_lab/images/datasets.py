@@ -106,7 +106,7 @@ def _load(
         )
     else:
         raise ValueError(
-            f"no data set is called {data!r}; known are {', '.join(known_data_sets())}, "
+            f"there is no data set {data!r}; choose {', '.join(known_data_sets())}, "
             "or give a folder of images or the path of an .npz file"
         )
     return train_and_test(data, store, is_test, keep, remarks, split=split)
@@ -139,7 +139,7 @@ def _npz(
     }
     names = array_names(path)
     if "images" not in names:
-        raise ValueError(f"{path} lacks the array images")
+        raise ValueError(f"{path} has no array images")
     given = {name: allowed for name, allowed in dimensions.items() if name in names}
     arrays = {name: read_array(path, name, dimensions=given[name]) for name in given}
     is_train = arrays.pop("is_train", None)

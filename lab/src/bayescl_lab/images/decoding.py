@@ -129,7 +129,9 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     with path.open("rb") as file, Image.open(file) as image:
         (width, height), size = image.size, path.stat().st_size
         if width * height > min(_LARGEST, max(_PLAUSIBLE, _RATIO * size)):
-            raise ValueError(f"{width} x {height} pixels are too many for {size:,} bytes")
+            raise ValueError(
+                f"{width} x {height} pixels in {size:,} bytes: the file is too large or damaged"
+            )
         # Pillow would cut off the low bytes of colors, and clip gray values.
         is_deep_color = image.format in ("PNG", "TIFF") and ";16" in str(getattr(image, "tile", ""))
         if is_deep_color or image.mode.startswith(("I", "F")):

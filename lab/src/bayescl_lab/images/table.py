@@ -74,11 +74,11 @@ class ImageTable:
         """Return the row of each file, and remarks on the columns and on missing rows.
 
         Args:
-            names: Paths of files, relative to their folder. A row may leave out leading folders or
-                the suffix, or have further leading folders.
+            names: Paths of files, relative to their folder. The path in a row may lack leading
+                folders or the suffix, or have additional leading folders.
 
         Raises:
-            ValueError: if no row names a file, or two rows of a file differ.
+            ValueError: if no row matches a file, or two rows of one file differ.
         """
         by_end: dict[str, str | None] = {}  # None if several files have this end
         for file in names:
@@ -98,8 +98,8 @@ class ImageTable:
         if not found:
             shown = listed([repr(name) for name in missing], 3) or "nothing"
             raise ValueError(
-                f"{self.path}: column {self.columns['file']!r} matches no image of the folder: it "
-                f"has {shown}, and the folder {names[0]!r}: choose another one with --file-column"
+                f"{self.path}: no value of column {self.columns['file']!r} matches an image. The "
+                f"column has {shown}, the folder {names[0]!r}. Choose a column with --file-column"
             )
         kinds = (f"{kind}s from {name!r}" for kind, name in self.columns.items())
         remarks = [f"{self.path}: {', '.join(kinds)}"]

@@ -105,7 +105,12 @@ class Advice:
     def call(self) -> str:
         """Call of the loss as Python code."""
         are_pairs = self.diagnosis.are_pairs
-        values = {"domains": "domains", "groups": "ids", "labels": "labels", "teacher": "plain"}
+        values = {
+            "domains": "domains",
+            "groups": "ids",
+            "labels": "labels",
+            "teacher": "unaugmented",
+        }
         first = "loss.in_batch(queries, documents" if are_pairs else "loss(view_1, view_2"
         return ", ".join([first, *(f"{name}={values[name]}" for name in self.pass_on)]) + ")"
 
@@ -141,7 +146,7 @@ class Advice:
         return 0.2 if is_small and not self.has_nuisance else 0.5
 
     def figures(self) -> Config:
-        """Return plain values for a file."""
+        """Return values that can be written as JSON."""
         names = ("loss", "pass_on", "share", "copied", "by")
         return {"reason": self.reason.name.lower()} | {name: getattr(self, name) for name in names}
 

@@ -110,7 +110,7 @@ class EmbeddingDiagnosis:
         return None if self.tau_plus is None else self.tau_plus * self.candidates
 
     def figures(self) -> Config:
-        """Return plain values for a file."""
+        """Return values that can be written as JSON."""
         similarity = {name: counts.tolist() for name, counts in self.similarity.items()}
         own = {"false_negatives": self.false_negatives, "similarity": similarity}
         return {**asdict(self), **own}
@@ -239,8 +239,8 @@ def _rows(name: str, values: Tensor | NDArray[np.generic]) -> Float[Tensor, "ite
     bad = (~torch.isfinite(tensor)).any(dim=1).nonzero().flatten().tolist()
     if bad:
         raise ValueError(
-            f"{name} must be finite, got NaN or infinity in {len(bad)} of {len(tensor)} rows, "
-            f"the first of them row {bad[0]}"
+            f"{name} must be finite, got NaN or infinity in {len(bad)} of {len(tensor)} rows "
+            f"(first: row {bad[0]})"
         )
     return unit_vectors(tensor).float()
 

@@ -113,8 +113,8 @@ def _eval_mode(model: nn.Module) -> Iterator[None]:
 def extract_features(model: nn.Module, store: ItemStore) -> Float[Tensor, "images features"]:
     """Compute features of all items in ``eval()`` mode, without augmentation.
 
-    The model's mode is restored afterwards. A batch has as many values per channel as 1,024 images
-    of 32 x 32 pixels, and at most 1,024 items.
+    The model's mode is restored afterwards. A batch has at most 1,024 items, and at most as
+    many values per channel as 1,024 images of 32 x 32 pixels.
     """
     batch_size = min(LARGEST_BATCH, max(1, PIXELS_AT_ONCE // math.prod(store.item_shape[1:])))
     with _eval_mode(model):
@@ -337,8 +337,8 @@ def few_label_draws(
         rows = (labels == label).nonzero().squeeze(1)
         if len(rows) < labels_per_class:
             raise ValueError(
-                f"labels_per_class must be at most the training images of every class, "
-                f"got {labels_per_class} for {len(rows)} images of class {label}"
+                "labels_per_class must be at most the number of training items of each class, "
+                f"got {labels_per_class} for {len(rows)} items of class {label}"
             )
         order = torch.rand(draws, len(rows), generator=generator)
         columns.append(rows[order.topk(labels_per_class, largest=False).indices])

@@ -82,7 +82,7 @@ def read_interactions(options: RankingData) -> RawInteractions:
     path = required_folder(data) if known else Path(data)
     if not path.exists():
         raise ValueError(
-            f"no data set is called {data!r}; known are {', '.join(known_names())}, "
+            f"there is no data set {data!r}; choose {', '.join(known_names())}, "
             "or give the path of a file or folder"
         )
     if read := recognized(path):

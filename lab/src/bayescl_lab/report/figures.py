@@ -25,7 +25,7 @@ _NAMED = 12  # classes or domains in a legend
 
 
 def results_figure(results: Sequence[Result]) -> Figure:
-    """Plot two measures of every result, with seeds as points, the means and the baselines."""
+    """Plot two measures of every result: a point per seed, the means, and the baselines."""
     rows = sum(len(result.every) for result in results)
     height = 0.9 + 0.9 * len(results) + 0.22 * rows
     figure, axes = panels(len(results), 2, width=10.5, height=height)

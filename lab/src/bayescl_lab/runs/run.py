@@ -37,7 +37,7 @@ class RunStart:
 
     Args:
         out: Run folder.
-        kind: Kind of run: its command.
+        kind: Command that started the run, such as ``train images``.
         config: Settings as plain values.
         resume: Whether to resume the run in the folder.
 

@@ -30,7 +30,7 @@ def refuse_own_encoder(name: str) -> None:
 
 
 class ServedEncoder(nn.Module):
-    """Map raw items to features: preparation as in training, and the ``encoder``.
+    """Prepare raw items as in training, and map them to features by the ``encoder``.
 
     Subclasses define ``checked_items`` and ``prepared``.
 

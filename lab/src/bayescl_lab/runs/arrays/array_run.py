@@ -93,7 +93,7 @@ class OwnViews(ArrayViews):
         self._own = view
 
     def view(self, items: Tensor, generator: torch.Generator) -> Tensor:
-        """Call the function, which must keep the shape."""
+        """Call the function of the user, which must keep the shape of the items."""
         if self._own is None:
             raise ValueError("the run uses its own views: name them again with --views")
         views = self._own(items, generator)
