@@ -188,11 +188,7 @@ def check_probabilities(name: str, target: Float[Tensor, "anchors columns"]) -> 
     values = target.values() if target.is_sparse else target
     if not is_eager_cpu(values) or values.numel() == 0:
         return
-    total = target.sum(dim=1)
-    lowest, largest = (
-        float(values.min()),
-        float((total.to_dense() if total.is_sparse else total).max()),
-    )
+    lowest, largest = float(values.min()), float(target.sum(dim=1).to_dense().max())
     # Half precision rounds probabilities to three digits. NaN gives a loss of NaN.
     if lowest < 0 or largest > 1.01:
         raise ValueError(

@@ -205,10 +205,8 @@ def _losses_of_function(chunk: Chunk) -> Result:
         objective, valid = chunk.objective_at(temperature), chunk.batch.mask(chunk.rows)
         logits = leaves[1]
         if chunk.anchor_of is not None:
-            logits, valid = (
-                logits[chunk.anchor_of],
-                None if valid is None else valid[chunk.anchor_of],
-            )
+            logits = logits[chunk.anchor_of]
+            valid = None if valid is None else valid[chunk.anchor_of]
         losses = checked_losses(objective(leaves[0], logits, valid=valid), chunk.positive)
     if not chunk.differentiate:
         return losses, None
