@@ -84,11 +84,6 @@ class Calibration:
     ece: float
     skill: float | None
 
-    @property
-    def name(self) -> str:
-        """Source and parameters, for display."""
-        return f"{self.source}: alpha {self.alpha:.3f}, tau_plus {self.tau_plus:.3f}"
-
 
 @dataclass(frozen=True)
 class Diagnosis:
