@@ -9,10 +9,10 @@ OPTIONS = f"{COLUMNS} --dim 8 --candidates 8 --batch-size 6 --lr 0.03 --epochs 2
 """Options of a recommender of the table below that trains within a second."""
 
 
-def write_groups(folder: Path, *, users: int = 48, items: int = 24, groups: int = 3) -> Path:
-    """A table in which user ``u-3`` chose most items of the group ``3 % groups``."""
-    draws = np.random.default_rng(0).random((users, items))
-    alike = np.arange(users)[:, None] % groups == np.arange(items)[None] % groups
+def write_groups(folder: Path) -> Path:
+    """A table of 48 users and 24 items, in which user ``u-4`` chose most items of group 4 % 3."""
+    draws = np.random.default_rng(0).random((48, 24))
+    alike = np.arange(48)[:, None] % 3 == np.arange(24)[None] % 3
     chosen = np.argwhere(alike & (draws < 0.8))
     lines = [f"u-{user},film {item},{1 + (user + item) % 5}" for user, item in chosen]
     file = folder / "bought.csv"

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pooch
 import pytest
-from web import Server, serving
+from web import Server, serving, zipped
 
 from bayescl_lab._downloads import DataSource, fetch_source
-from tests.lab.ranking.readers.tables import zipped
 
 RAW = np.random.default_rng(0).bytes(300_000)
 CONTENT = zipped({"things/data.bin": RAW})

@@ -1,7 +1,9 @@
 """A server of one file, for tests of downloads."""
 
+import io
 import threading
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -51,3 +53,11 @@ def serving(content: bytes) -> Iterator[Server]:
         yield running
         running.shutdown()
         thread.join()
+
+
+def zipped(members: Mapping[str, bytes]) -> bytes:
+    """A zip archive of some files."""
+    with zipfile.ZipFile(file := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from web import Server, serving
+from web import Server, serving, zipped
 
 from bayescl_lab._downloads import SOURCES, DataSource
-from tests.lab.ranking.readers.tables import zipped
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from web import zipped
 
 from bayescl_lab._downloads import SOURCES, DataSource, fetch_source
 from bayescl_lab.ranking.datasets import load_interactions
-from tests.lab.ranking.readers.tables import zipped
 
 RATINGS = "".join(f"{user}\t{item}\t3\t1\n" for user in range(4) for item in range(5))
 

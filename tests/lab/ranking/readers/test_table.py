@@ -3,6 +3,9 @@
 import csv
 import io
 import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -10,10 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayescl_lab.ranking.data import RankingData
-from bayescl_lab.ranking.readers.table import read_tables
-from tests.lab.ranking.readers.tables import read_table
+from bayescl_lab.ranking.readers.table import read_interactions_of, read_tables
 
 NAMES = {"user": "u", "item": "i"}
+
+
+def read_table(
+    path: Path, columns: Mapping[str, str] | None = None, **options: Any
+) -> pl.DataFrame:
+    """The columns of one table, guessed or with the given names."""
+    named = {f"{kind}_column": name for kind, name in (columns or {}).items()}
+    return read_interactions_of(path, RankingData(**named, **options))[0]
 
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=8)
