@@ -82,7 +82,7 @@ def test_labels_that_training_asks_for_are_not_held_out(tmp_path, keep, train, e
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"labels": [0, 1]}, "lacks the array images"),
+        ({"labels": [0, 1]}, "has no array images"),
         ({"images": np.zeros((1, 2, 2)), "labels": [0]}, "1 labeled image cannot be split"),
         ({"images": np.zeros((9, 2, 2)), "labels": [3] * 9}, "all labels are '3'"),
         ({**TWO, "is_train": [1, 0]}, "is_train must have one boolean"),
