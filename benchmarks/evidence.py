@@ -20,24 +20,21 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from multiprocessing import TimeoutError, get_context
-from pathlib import Path
 from typing import Any
 
 import torch
 from evidence_sets import SETS, DataSet, data_set, why_absent
 from exact_pairs import pair_scores
-from harness import RESULTS, Journal, options, write_json
+from harness import RESULTS, Journal, by_seed, differences, learn, means, options, write_json
 from rivals import FNC, GloFND
 from sound import known
 from torch import Tensor, nn
 
 import bayescl
-from bayescl_lab.runs.provenance import git_commit, hardware, versions
-from bayescl_lab.runs.result import Score
 
 SEEDS = (1, 2, 3)
 FIRST = ("digits", "marks", "batches-20")
@@ -215,10 +212,7 @@ def trained(case: Case, data: DataSet) -> tuple[nn.Module, nn.Module]:
             if variant.labels:
                 about["labels"] = labels[rows]
             value = loss(*embeddings, **about)
-        optimizer.zero_grad()
-        value.backward()
-        optimizer.step()
-        schedule.step()
+        learn(value, optimizer, schedule)
         if momentum:
             _follow(slow, network, min(momentum, step / (step + 10)))
     return encoder, network
@@ -267,10 +261,7 @@ def _follow(slow: nn.Module, network: nn.Module, momentum: float) -> None:
 def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Summarize runs: means and spreads over seeds, and differences from InfoNCE by seed."""
     about = ("data", "method", "temperature", "share", "variant")
-    cells: dict[tuple[Any, ...], dict[int, dict[str, float]]] = {}
-    for line in lines:
-        cell = tuple(line[name] for name in about)
-        cells.setdefault(cell, {})[line["seed"]] = line["scores"]
+    cells = by_seed(lines, about)
     sets, methods = [*SETS, "pairs"], [*TITLES]
 
     def place(cell: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -282,22 +273,18 @@ def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         data, method, temperature, _, variant = cell
         record: dict[str, Any] = dict(zip(about, cell, strict=True)) | {"loss": TITLES[method]}
         runs = cells[cell]
-        names = next(iter(runs.values()))
-        record["seeds"] = len(runs)
-        record["scores"] = {n: Score.of([run[n] for run in runs.values()]).stored() for n in names}
+        record |= {"seeds": len(runs), "scores": means(runs.values())}
         of = variant if variant in WITH_BASELINE else ""
         base = cells.get((data, "info_nce", temperature, 1.0, of), {})
         best = cells.get((data, "oracle", temperature, 1.0, of), {})
-        if shared := [seed for seed in runs if seed in base]:
-            record["above_info_nce"] = {
-                n: Score.of([runs[seed][n] - base[seed][n] for seed in shared]).stored()
-                for n in names
-            }
-        if shared := [seed for seed in runs if seed in base and seed in best]:
+        if above := differences(runs, base):
+            record["above_info_nce"] = means(above)
+        if possible := differences({seed: best[seed] for seed in runs if seed in best}, base):
+            gained = differences({seed: runs[seed] for seed in runs if seed in best}, base)
             record["gap_closed"] = {
-                n: math.fsum(runs[seed][n] - base[seed][n] for seed in shared)
-                / (math.fsum(best[seed][n] - base[seed][n] for seed in shared) or math.nan)
-                for n in names
+                name: math.fsum(one[name] for one in gained)
+                / (math.fsum(one[name] for one in possible) or math.nan)
+                for name in possible[0]
             }
         records.append(record)
     return records
@@ -315,11 +302,6 @@ def regrets(records: list[dict[str, Any]], share: float = 0.5) -> list[dict[str,
     return sorted(rows, key=lambda row: row["above_info_nce"])
 
 
-def finished(journal: Journal, cases: Iterable[Case]) -> list[dict[str, Any]]:
-    """Return the lines of the finished cases."""
-    return [journal[asdict(case)] for case in cases if asdict(case) in journal]
-
-
 def _start(device: str) -> None:
     """Prepare a process for runs of one thread."""
     warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)  # few labels
@@ -335,13 +317,8 @@ def main() -> None:
         minutes=60.0,
         processes=1,
         device="cpu",
-        journal=str(RESULTS / "evidence.jsonl"),
-        commit=git_commit() or "",
     )
-    until = time.monotonic() + 60 * chosen.minutes
-    journal = Journal(
-        Path(chosen.journal), lambda line: {each.name: line[each.name] for each in fields(Case)}
-    )
+    journal = Journal.of_cases(RESULTS / "evidence.jsonl", Case)
     absent = {name: why_absent(name) for name in chosen.only}
     for name, why in absent.items():
         if why:
@@ -349,19 +326,15 @@ def main() -> None:
     cases = [case for case in plan() if case.data in absent and not absent[case.data]]
     missing = [case for case in cases if asdict(case) not in journal]
     print(f"{len(missing)} of {len(cases)} runs are missing", flush=True)
-    about = {"commit": chosen.commit, "versions": versions(), "device": chosen.device}
-    about["cpu"] = hardware()["cpu"]
     with get_context("spawn").Pool(chosen.processes, _start, [chosen.device]) as pool:
         results = pool.imap_unordered(run, missing)
         try:
             while True:
-                line = results.next(max(0.0, until - time.monotonic()))
-                journal.add(line | about)
-                shown = " ".join(f"{100 * value:.1f}" for value in line["scores"].values())
-                print(*list(line.values())[:6], shown, f"{line['seconds']:.0f} s", flush=True)
+                line = results.next(max(0.0, chosen.until - time.monotonic()))
+                journal.add_scores(line | {"device": chosen.device})
         except (StopIteration, TimeoutError):
             pool.terminate()
-    records = summary(finished(journal, plan()))
+    records = summary(journal.of(map(asdict, plan())))
     body = {"runs": len(journal.lines), "records": records, "worst": regrets(records)[:12]}
     write_json(RESULTS / "evidence.json", body)
 

@@ -13,36 +13,27 @@ at the same temperature, paired by fold.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from evidence_sets import effective_rank
-from harness import RESULTS, Journal, options, write_json
+from harness import RESULTS, Journal, by_seed, differences, means, options, write_json
+from torch import nn
 
+from bayescl_lab._downloads import data_folder
 from bayescl_lab.arrays.data import load_arrays
 from bayescl_lab.arrays.views import Standardization
-from bayescl_lab.items.probes import (
-    ProbeData,
-    cluster_scores,
-    domain_scores,
-    extract_features,
-    few_label_probe,
-    knn_probe,
-    linear_probe,
-    recalls,
-)
+from bayescl_lab.items.parts import Parts
+from bayescl_lab.items.probes import extract_features, run_probes
 from bayescl_lab.runs.arrays.array_run import ArrayRun, train_arrays
 from bayescl_lab.runs.arrays.array_settings import ArraySettings
 from bayescl_lab.runs.losses import LossSettings, loss_of
-from bayescl_lab.runs.provenance import git_commit, hardware, versions
-from bayescl_lab.runs.result import Score
 
 WATCH = Path(__file__).parents[1] / "examples" / "data" / "watch.npz"
 NAMED = {"label_column": "y", "domain_column": "batch"}
@@ -60,7 +51,7 @@ class DataSet:
     @property
     def path(self) -> Path:
         """Path of the file."""
-        return Path(os.environ.get("BAYESCL_DATA", "data")) / self.file  # an absolute path stays
+        return data_folder() / self.file  # an absolute path stays
 
 
 SETS = {
@@ -181,49 +172,31 @@ def _baseline(case: Case, data: DataSet) -> dict[str, float]:
         features = list(
             torch.from_numpy(np.ascontiguousarray(mixed)).float().split([len(train), len(new)])
         )
-    probe = ProbeData(features[0], train.labels, features[1], new.labels, train.num_classes)
-    scores = {f"few_label_{n}": few_label_probe(probe, labels_per_class=n)[0] for n in (1,)}
-    scores |= {"knn": knn_probe(probe), **domain_scores(probe, train, new)}
-    scores |= cluster_scores(probe) | linear_probe(probe)
-    of_classes = recalls(probe)
-    scores["recall"] = of_classes.pop("recall")
-    names = train.class_names
-    numbered = {int(name.removeprefix("recall_")): value for name, value in of_classes.items()}
-    return scores | {f"recall: {names[label]}": value for label, value in numbered.items()}
+    stores = zip((train, new), features, strict=True)
+    parts = Parts(*(replace(store, tensor=rows, rows=None) for store, rows in stores))
+    identity: Any = nn.Identity()
+    scores = run_probes(identity, parts)
+    names = {f"recall_{label}": f"recall: {name}" for label, name in enumerate(train.class_names)}
+    return {names.get(key, key): value for key, value in scores.items() if "_spread" not in key}
 
 
 def summary(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Summarize runs: means over folds, and differences from InfoNCE paired by seed."""
     about = ("data", "method", "temperature", "share", "standardize")
-    cells: dict[tuple[Any, ...], dict[int, dict[str, float]]] = {}
-    for line in lines:
-        cells.setdefault(tuple(line[name] for name in about), {})[line["seed"]] = line["scores"]
+    cells = by_seed(lines, about)
     records = []
     order = {name: number for number, name in enumerate(TITLES)}
     for cell in sorted(cells, key=lambda it: (it[0], it[4], it[2], order[it[1]], -it[3])):
         runs = cells[cell]
         record: dict[str, Any] = dict(zip(about, cell, strict=True))
         record |= {"loss": TITLES[record["method"]], "runs": len(runs)}
-        names = dict.fromkeys(name for one in runs.values() for name in one)
-        record["scores"] = {
-            name: Score.of([one[name] for one in runs.values() if name in one]).stored()
-            for name in names
-        }
+        record["scores"] = means(runs.values())
         for key, method in (("above_info_nce", "info_nce"), ("above_domains", "info_nce+domains")):
             base = cells.get((record["data"], method, record["temperature"], 1.0, "train"), {})
-            shared = [seed for seed in runs if seed in base]
-            if shared:
+            if above := differences(runs, base):
                 record[key] = {
-                    name: Score.of(differences).stored()
-                    | {"better": sum(it > 0 for it in differences)}
-                    for name in names
-                    if (
-                        differences := [
-                            runs[seed][name] - base[seed][name]
-                            for seed in shared
-                            if name in runs[seed] and name in base[seed]
-                        ]
-                    )
+                    name: score | {"better": sum(one.get(name, 0) > 0 for one in above)}
+                    for name, score in means(above).items()
                 }
         records.append(record)
     return records
@@ -231,36 +204,21 @@ def summary(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Run what is missing for some minutes, and write the summary."""
-    chosen = options(
-        __doc__,
-        only=[*SETS],
-        minutes=30.0,
-        journal=str(RESULTS / "evidence_arrays.jsonl"),
-        commit=git_commit() or "",
-    )
-    until = time.monotonic() + 60 * chosen.minutes
+    chosen = options(__doc__, only=[*SETS], minutes=30.0)
     torch.set_num_threads(1)
-    journal = Journal(
-        Path(chosen.journal), lambda line: {each.name: line[each.name] for each in fields(Case)}
-    )
-    about = {"commit": chosen.commit, "versions": versions(), "cpu": hardware()["cpu"]}
+    journal = Journal.of_cases(RESULTS / "evidence_arrays.jsonl", Case)
     for case in plan():
         if case.data not in chosen.only or asdict(case) in journal:
             continue
         if not SETS[case.data].path.is_file():
             continue
-        if time.monotonic() > until:
+        if time.monotonic() > chosen.until:
             break
         try:
-            line = run(case)
+            journal.add_scores(run(case))
         except ImportError as error:
             print(f"{case.method} is skipped: {error}", flush=True)
-            continue
-        journal.add(line | about)
-        shown = ("few_label_1", "knn", "linear", "nmi", "recall")
-        values = " ".join(f"{100 * line['scores'].get(name, float('nan')):.1f}" for name in shown)
-        print(*list(line.values())[:6], values, f"{line['seconds']:.0f} s", flush=True)
-    lines = [journal[asdict(case)] for case in plan() if asdict(case) in journal]
+    lines = journal.of(map(asdict, plan()))
     write_json(RESULTS / "evidence_arrays.json", {"runs": len(lines), "records": summary(lines)})
 
 

@@ -10,7 +10,6 @@ made from scikit-learn's digits or from random numbers.
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -31,6 +30,7 @@ sys.path.append(str(Path(__file__).parents[1] / "examples"))
 import sound
 from questions import BagEncoder, Questions, find_data, load_questions, precisions
 
+from bayescl_lab._downloads import data_folder
 from bayescl_lab.images.encoders import SmallConvEncoder
 from bayescl_lab.items.networks import ProjectionHead
 from bayescl_lab.items.probes import ProbeData, few_label_probe, knn_probe, linear_probe
@@ -60,13 +60,17 @@ class DataSet:
     retrieval: bool = False  # whether precision is measured instead of k-NN and a linear probe
 
     @torch.no_grad()
-    def scores(self, encoder: nn.Module) -> dict[str, float]:
-        """Every score of an encoder, in [0, 1]."""
+    def features(self, encoder: nn.Module) -> list[Tensor]:
+        """Features of the items to train on and to evaluate with."""
         encoder.eval()
-        features, new = (
+        return [
             torch.cat([encoder(part(rows)) for rows in torch.arange(len(of)).split(512)]).cpu()
             for part, of in ((self.plain, self.labels), (self.unseen, self.truth))
-        )
+        ]
+
+    def scores(self, encoder: nn.Module) -> dict[str, float]:
+        """Every score of an encoder, in [0, 1]."""
+        features, new = self.features(encoder)
         labels, truth = self.labels.cpu(), self.truth.cpu()
         with torch.device("cpu"):
             data = ProbeData(features, labels, new, truth, int(labels.max()) + 1)
@@ -139,10 +143,8 @@ def _digits(kind: str, device: torch.device) -> DataSet:
     )
     over = overlays(kind)
     plain, unseen = torch.maximum(train, over[numbers]), torch.maximum(new, over[new_numbers])
-    labels, truth, train, plain, unseen, numbers, over = (
-        each.to(device)
-        for each in (*(classes[part] for part in parts), train, plain, unseen, numbers, over)
-    )
+    labels, truth = (classes[part].to(device) for part in parts)
+    train, plain, unseen, numbers, over = moved_to(device, train, plain, unseen, numbers, over)
     mean, deviation = float(plain.mean()), float(plain.std())
 
     def view(rows: Tensor) -> Tensor:
@@ -168,23 +170,30 @@ def _digits(kind: str, device: torch.device) -> DataSet:
     )
 
 
+def in_batches(count: int, batches: int, drawn: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw the class and the batch of vectors, and what they themselves add."""
+    labels = torch.randint(CLASSES, (count,), generator=drawn)
+    numbers = torch.randint(batches, (count,), generator=drawn)
+    return labels, numbers, torch.randn(count, 16, generator=drawn)
+
+
+def moved_to(device: torch.device, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """Copy tensors to a device."""
+    return tuple(tensor.to(device) for tensor in tensors)
+
+
 def _vectors(batches: int, device: torch.device) -> DataSet:
     """Vectors that their class, their batch and they themselves add to, seen by a random map."""
     drawn = torch.Generator().manual_seed(batches)
     classes, moved = (torch.randn(count, 16, generator=drawn) for count in (CLASSES, batches))
     map_ = torch.randn(48, WIDTH, generator=drawn) / 48**0.5
 
-    def made(count: int) -> tuple[Tensor, Tensor, Tensor]:
-        labels = torch.randint(CLASSES, (count,), generator=drawn)
-        numbers = torch.randint(batches, (count,), generator=drawn)
-        own = torch.randn(count, 16, generator=drawn)
+    def made(count: int) -> tuple[Tensor, ...]:
+        labels, numbers, own = in_batches(count, batches, drawn)
         content = torch.cat([classes[labels], 3 * moved[numbers], own], dim=1)
-        return torch.tanh(content @ map_), labels, numbers
+        return moved_to(device, torch.tanh(content @ map_), labels, numbers)
 
     (train, labels, numbers), (new, truth, _) = map(made, VECTORS)
-    train, new, labels, truth, numbers = (
-        each.to(device) for each in (train, new, labels, truth, numbers)
-    )
 
     def view(rows: Tensor) -> Tensor:
         return train[rows] + 0.3 * torch.randn(len(rows), WIDTH)
@@ -204,17 +213,12 @@ def _measured(shift: float, device: torch.device) -> DataSet:
     content_map = torch.randn(32, WIDTH, generator=drawn) / 32**0.5
     moved = shift * moved @ torch.randn(16, WIDTH, generator=drawn) / 16**0.5
 
-    def made(count: int) -> tuple[Tensor, Tensor, Tensor]:
-        labels = torch.randint(CLASSES, (count,), generator=drawn)
-        numbers = torch.randint(20, (count,), generator=drawn)
-        own = torch.randn(count, 16, generator=drawn)
-        return torch.cat([classes[labels], own], dim=1), labels, numbers
+    def made(count: int) -> tuple[Tensor, ...]:
+        labels, numbers, own = in_batches(count, 20, drawn)
+        return moved_to(device, torch.cat([classes[labels], own], dim=1), labels, numbers)
 
     (train, labels, numbers), (new, truth, new_numbers) = map(made, VECTORS)
-    train, new, labels, truth, numbers, new_numbers, content_map, moved = (
-        each.to(device)
-        for each in (train, new, labels, truth, numbers, new_numbers, content_map, moved)
-    )
+    content_map, moved = moved_to(device, content_map, moved)
 
     def measured(content: Tensor, numbers: Tensor) -> Tensor:
         return torch.tanh(content @ content_map + moved[numbers])
@@ -252,7 +256,7 @@ def _sounds(what: str, device: torch.device) -> DataSet:
 
 def _recordings() -> list[sound.Recordings]:
     """Training and test recordings, from arrays where they are prepared."""
-    file = _data() / RECORDINGS
+    file = data_folder() / RECORDINGS
     if not file.exists():
         return list(sound.spoken_digits())
     with np.load(file) as arrays:
@@ -282,11 +286,6 @@ def _questions(device: torch.device) -> DataSet:
     )
 
 
-def _data() -> Path:
-    """The folder of the data."""
-    return Path(os.environ.get("BAYESCL_DATA", "data"))
-
-
 _LOADERS: dict[str, Callable[[torch.device], DataSet]] = {
     **{
         kind: partial(_digits, kind)
@@ -313,9 +312,9 @@ def data_set(name: str) -> DataSet:
 def why_absent(name: str) -> str | None:
     """Return why a set cannot be loaded, or ``None`` if it can."""
     if name in ("words", "speakers") and not any(
-        (_data() / file).exists() for file in (RECORDINGS, "spoken-digits.tar.gz")
+        (data_folder() / file).exists() for file in (RECORDINGS, "spoken-digits.tar.gz")
     ):
-        return f"{_data()} has no {RECORDINGS} and no spoken-digits.tar.gz"
+        return f"{data_folder()} has no {RECORDINGS} and no spoken-digits.tar.gz"
     if name == "questions":
         try:
             find_data()

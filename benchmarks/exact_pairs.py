@@ -10,6 +10,7 @@ are of the anchor's class.
 from __future__ import annotations
 
 import torch
+from harness import learn
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -58,10 +59,7 @@ def pair_scores(loss: bayescl.ContrastiveLoss, seed: int) -> dict[str, float]:
         known = {"groups": labels[drawn]} if loss.needs_groups else {}
         if loss.positive_share != 1:
             known["teacher"] = items.detach()
-        value = loss.in_batch(queries, items, both_directions=True, **known)
-        optimizer.zero_grad()
-        value.backward()
-        optimizer.step()
+        learn(loss.in_batch(queries, items, both_directions=True, **known), optimizer)
     with torch.no_grad():
         rows, columns = (
             F.normalize(tower(view), dim=1) for tower, view in zip(towers, views, strict=True)

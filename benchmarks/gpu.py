@@ -214,13 +214,17 @@ class RandomRun(ImageRun):
         return Parts(self.store, None)
 
 
+def random_images(images: int, side: int) -> ItemStore:
+    """Random images of ten classes."""
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (images, 3, side, side), generator=generator).to(torch.uint8)
+    return ItemStore(pixels, torch.arange(images) % 10, tuple("0123456789"), "random images")
+
+
 def training_step(images: int, side: int, **settings: Any) -> Callable[[], None]:
     """A function that takes a model's next step on random images, as Lightning would."""
     chosen = ImageSettings(hidden_dim=512, **settings)
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(0, 256, (images, 3, side, side), generator=generator).to(torch.uint8)
-    labels = torch.arange(images) % 10
-    store = ItemStore(pixels, labels, tuple("0123456789"), "random images").to(chosen.device)
+    store = random_images(images, side).to(chosen.device)
     batches = list(StoreBatches(store, EpochOrder(images, chosen.batch_size, seed=0)))
     model = RandomRun(chosen, store).model.to(store.device).train()
     optimizers = model.configure_optimizers()

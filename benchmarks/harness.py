@@ -12,9 +12,9 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,7 +24,8 @@ import torch
 
 from bayescl_lab._downloads import data_folder
 from bayescl_lab._files import write_atomically
-from bayescl_lab.runs.provenance import provenance
+from bayescl_lab.runs.provenance import git_commit, hardware, provenance, versions
+from bayescl_lab.runs.result import Score
 
 RESULTS = Path(__file__).parent / "results"
 UNSHOWN = ("runs", "course")  # columns of single runs, which are for the file alone
@@ -106,32 +107,51 @@ def apart(run: Callable[..., Any], *values: Any) -> Any:
         return pool.submit(run, *values).result()
 
 
-def usage(whose: int = resource.RUSAGE_SELF) -> tuple[float, float]:
-    """CPU seconds of this process and its threads, or of its ended children; and peak MiB."""
-    used = resource.getrusage(whose)
+def peak_mib() -> float:
+    """Peak memory of this process in MiB."""
     unit = 2**20 if sys.platform == "darwin" else 2**10
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / unit
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+
+def learn(loss: torch.Tensor, optimizer: torch.optim.Optimizer, schedule: Any = None) -> None:
+    """Take one training step."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if schedule is not None:
+        schedule.step()
+
+
+def means(runs: Iterable[Mapping[str, float]], names: Iterable[str] | None = None) -> Row:
+    """Mean, spread and values of each score over the runs that have it."""
+    runs = list(runs)
+    names = dict.fromkeys(name for run in runs for name in run) if names is None else names
+    return {name: Score.of([run[name] for run in runs if name in run]).stored() for name in names}
 
 
 def options(description: str | None, *switches: str, **defaults: Any) -> argparse.Namespace:
     """Read the command line: values with defaults, of which a list takes several, and switches.
 
-    Default words in a list are all that there are to choose from.
-    ``threads`` is applied. ``clock`` is the wall's, or with the switch "cpu-time" the processor's.
+    Default words in a list or tuple are all that there are to choose from, of a tuple one.
+    ``threads`` is applied, and ``until`` is when ``minutes`` have passed. ``clock`` is the wall's,
+    or with the switch "cpu-time" the processor's.
     """
     about = (description or "").partition("\n")[0]
-    how = argparse.ArgumentDefaultsHelpFormatter
-    parser = argparse.ArgumentParser(description=about, formatter_class=how)
+    form = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(description=about, formatter_class=form)
     for name, default in defaults.items():
-        word, many = f"--{name.replace('_', '-')}", isinstance(default, list)
-        kind = type(default[0] if many else default)
-        several: Row = {"nargs": "+", "choices": default if kind is str else None} if many else {}
-        parser.add_argument(word, type=kind, default=default, **several)
+        word, several = f"--{name.replace('_', '-')}", isinstance(default, list)
+        first = default[0] if isinstance(default, (list, tuple)) else default
+        how: Row = {"nargs": "+", "default": default} if several else {"default": first}
+        how["choices"] = default if first is not default and isinstance(first, str) else None
+        parser.add_argument(word, type=type(first), **how)
     for name in switches:
         parser.add_argument(f"--{name}", action="store_true")
     chosen = parser.parse_args()
     if "threads" in defaults:
         torch.set_num_threads(chosen.threads)
+    if "minutes" in defaults:
+        chosen.until = time.monotonic() + 60 * chosen.minutes
     on_processor = vars(chosen).get("cpu_time", False)
     chosen.clock = time.process_time if on_processor else time.perf_counter
     chosen.clock_name = "CPU time" if on_processor else "wall time"
@@ -174,12 +194,29 @@ def write_json(path: Path, body: Row) -> Path:
     return path
 
 
+def folder_with(file: str) -> Path:
+    """The folder of a file of data: in ``$BAYESCL_DATA``, ``../shared/data`` or ``/usr/share``."""
+    places = data_folder(), Path(__file__).parents[2] / "shared" / "data", Path("/usr/share")
+    for path in (place / file for place in places):
+        if path.is_file():
+            return path.parent
+    raise ValueError(f"there is no {file}: set BAYESCL_DATA to the folder that has it")
+
+
 def papers_split(data: str) -> Row:
     """Options that load a data set in the split that papers use."""
     if data != "ml-100k":
         return {"data": data}
     folder = data_folder() / "ml-100k/author-split"
     return {"data": str(folder / "train.csv"), "test_data": str(folder / "test.csv")}
+
+
+def tuned(score: Callable[..., Row], temperatures: Sequence[float], seeds: int) -> Row:
+    """Choose a temperature by R@1 on validation with a seed of its own, and test seeds from 1."""
+    tried = {each: score(each, 1000, "validation")["r_1"] for each in temperatures}
+    best = max(tried, key=tried.__getitem__)
+    runs = [score(best, 1 + seed, "test") for seed in range(seeds)]
+    return {"temperature": best, "validation": tried, **means(runs)}
 
 
 class Journal:
@@ -193,22 +230,54 @@ class Journal:
         path.touch()
         self.path, self._key = path, key
         lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-        self.lines = {_text(key(line)): line for line in lines}
+        self.lines = {text(key(line)): line for line in lines}
+
+    @classmethod
+    def of_cases(cls, path: Path, kind: Any) -> Journal:
+        """A journal whose runs are told by the fields of a dataclass."""
+        return cls(path, lambda line: {each.name: line[each.name] for each in fields(kind)})
 
     def __contains__(self, key: Any) -> bool:
         """Whether a run is finished."""
-        return _text(key) in self.lines
+        return text(key) in self.lines
 
     def __getitem__(self, key: Any) -> Any:
         """The line of a run."""
-        return self.lines[_text(key)]
+        return self.lines[text(key)]
+
+    def of(self, keys: Iterable[Any]) -> list[Any]:
+        """The lines of those runs that are finished."""
+        return [self[key] for key in keys if key in self]
 
     def add(self, line: Any) -> None:
         """Keep a finished run."""
-        self.lines[_text(self._key(line))] = line
+        self.lines[text(self._key(line))] = line
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
+    def add_scores(self, line: Row) -> None:
+        """Keep and print a finished run of some seconds, with what produced it."""
+        origin = {"commit": git_commit() or "", "versions": versions(), "cpu": hardware()["cpu"]}
+        self.add(line | origin)
+        case = [value for name, value in line.items() if name not in ("scores", "seconds")]
+        scores = " ".join(f"{name} {value:.3f}" for name, value in line["scores"].items())
+        print(*case, scores, f"{line['seconds']:.0f} s", flush=True)
 
-def _text(key: Any) -> str:
+
+def by_seed(lines: Iterable[Row], about: Sequence[str]) -> dict[tuple[Any, ...], dict[int, Row]]:
+    """Scores of runs by what they are of, and then by seed."""
+    cells: dict[tuple[Any, ...], dict[int, Row]] = {}
+    for line in lines:
+        cells.setdefault(tuple(line[name] for name in about), {})[line["seed"]] = line["scores"]
+    return cells
+
+
+def differences(runs: Mapping[int, Row], base: Mapping[int, Row]) -> list[Row]:
+    """How far the scores of runs are above those of the same seed."""
+    shared = [(run, base[seed]) for seed, run in runs.items() if seed in base]
+    return [{name: run[name] - of[name] for name in run if name in of} for run, of in shared]
+
+
+def text(key: Any) -> str:
+    """A key as a journal compares it."""
     return json.dumps(key, sort_keys=True)

@@ -19,7 +19,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import torch
-from harness import apart, median_ratio, options, time_side_by_side, usage, write_result
+from harness import apart, median_ratio, options, peak_mib, time_side_by_side, write_result
 from sentence_transformers.base.losses.merged_forward import embed_columns
 from torch import Tensor, nn
 
@@ -184,13 +184,13 @@ def memory_of(name: str, batch: int) -> float:
     ways = {"ours": texts.ContrastiveRankingLoss, "theirs": MultipleNegativesRankingLoss}
     loss, before = ways[name](Ready()), 0.0
     for rows in (64, batch):  # the first step loads what every step needs
-        before = usage()[1]
+        before = peak_mib()
         tokens = torch.arange(2 * rows * LENGTH).view(2, rows, LENGTH)
         columns = [{"input_ids": side, "attention_mask": torch.ones_like(side)} for side in tokens]
         for column in columns:
             column["sentence_embedding"] = torch.randn(rows, 256, requires_grad=True)
         loss(columns, None).backward()
-    return usage()[1] - before
+    return peak_mib() - before
 
 
 def rows_of(part: str) -> Iterator[dict[str, Any]]:

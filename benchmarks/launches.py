@@ -32,7 +32,6 @@ from torch.utils._pytree import tree_leaves
 
 from bayescl_lab.items.batches import EpochOrder, ItemBatch, StoreBatches
 from bayescl_lab.items.simclr import SimCLR
-from bayescl_lab.items.store import ItemStore
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.losses import LossSettings
 
@@ -75,14 +74,6 @@ class Operations(TorchDispatchMode):
         return result
 
 
-def random_store() -> ItemStore:
-    """Random images of CIFAR-10's size, with labels and domains."""
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(0, 256, (3 * BATCH, 3, 32, 32), generator=generator).to(torch.uint8)
-    codes = torch.arange(3 * BATCH) % 2
-    return ItemStore(pixels, codes, ("a", "b"), domains=codes)
-
-
 def forward_counts(
     settings: ImageSettings, *, known: tuple[str, ...] = ()
 ) -> dict[str, Mapping[str, int]]:
@@ -95,9 +86,9 @@ def forward_counts(
     Raises:
         RuntimeError: if a value is read back to the host.
     """
-    store = random_store()
+    store = gpu.random_images(3 * BATCH, 32)
     model = gpu.RandomRun(settings, store).model.train()
-    values = {"labels": store.labels, "domains": store.domains, "teacher": torch.randn(48, 8)}
+    values = {"labels": store.labels, "domains": store.labels % 2, "teacher": torch.randn(48, 8)}
     counts: dict[str, Operations] = {}
 
     def phase(name: str) -> Operations:
@@ -142,7 +133,7 @@ def _forward(model: SimCLR, batch: ItemBatch, phase: Any) -> None:
 
 def backward_counts(settings: ImageSettings) -> dict[str, int]:
     """Operations of backward pass and optimizer, counted on the CPU."""
-    store = random_store()
+    store = gpu.random_images(3 * BATCH, 32)
     model = gpu.RandomRun(settings, store).model.train()
     batch = next(iter(StoreBatches(store, EpochOrder(len(store), BATCH, 0))))
     optimizer = torch.optim.Adam(model.parameters(), fused=True)

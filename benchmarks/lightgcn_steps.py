@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 import torch
-from harness import keep_freed_memory, options, papers_split, publish
+from harness import keep_freed_memory, learn, means, options, papers_split, publish
 from torch import Tensor
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
@@ -27,7 +27,6 @@ from bayescl_lab.ranking.datasets import load_interactions
 from bayescl_lab.ranking.encoders import LightGCN
 from bayescl_lab.ranking.interactions import Interactions, RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
-from bayescl_lab.runs.result import Score
 
 Batch = tuple[Tensor, Tensor, Tensor]
 """Users, the items of all their pairs, and the place of each pair's user."""
@@ -72,10 +71,7 @@ def trained(
     for users, items, anchor_of in islice(batches(train, way, size, seed), steps):
         anchors, rows = model.embed(users)
         value = loss.sampled(anchors, items, rows, anchor_of=anchor_of, valid=~known[users])
-        optimizer.zero_grad()
-        value.backward()
-        optimizer.step()
-        schedule.step()
+        learn(value, optimizer, schedule)
     return model, (time.process_time() - start) / steps
 
 
@@ -99,13 +95,11 @@ def main() -> None:
         of_epoch = steps_per_epoch(parts.train, way, size)
         _, seconds = trained(parts, chosen, way, size, 0, TRIAL)
         steps = round(chosen.seconds / seconds)
-        metrics: dict[str, list[float]] = {"ndcg@20": [], "recall@20": []}
+        metrics = []
         for seed in chosen.seeds:
             model, seconds = trained(parts, chosen, way, size, seed, steps)
-            found = evaluate_ranking(model.scorer(), parts).metrics
-            for name, values in metrics.items():
-                values.append(found[name])
-        figures = {name: Score.of(values).stored() for name, values in metrics.items()}
+            metrics.append(evaluate_ranking(model.scorer(), parts).metrics)
+        figures = means(metrics, ("ndcg@20", "recall@20"))
         own = {"epochs": round(steps / of_epoch, 1), "cpu_s": round(steps * seconds, 1)}
         cost = {"step_ms": round(1e3 * seconds, 1), "epoch_s": round(of_epoch * seconds, 2)}
         rows.append({"by": way, "batch": size or "default", **cost, **own, **figures})

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from contenders import contenders, views_of_classes
-from harness import apart, options, publish, usage
+from harness import apart, options, peak_mib, publish
 
 SMALL_STEPS = 2
 
@@ -26,9 +26,9 @@ def extra_megabytes(name: str, batch: int, dim: int) -> float:
     views = [view.requires_grad_() for view in views_of_classes(batch, dim, SMALL_STEPS)]
     for view in views:
         view.grad = torch.ones_like(view)
-    _, before = usage()
+    before = peak_mib()
     loss(*views).backward()
-    return usage()[1] - before
+    return peak_mib() - before
 
 
 def main() -> None:

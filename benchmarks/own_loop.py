@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any
 
 import torch
-from harness import RESULTS, Journal, options, write_json
+from harness import RESULTS, Journal, learn, means, options, write_json
 from torch.nn import functional as F
 
 from bayescl_lab.ranking.datasets import load_interactions
@@ -21,7 +21,6 @@ from bayescl_lab.ranking.interactions import RankingParts
 from bayescl_lab.ranking.metrics import evaluate_ranking
 from bayescl_lab.ranking.scorers import EmbeddingScorer, Popularity
 from bayescl_lab.runs.losses import RankingLossSettings
-from bayescl_lab.runs.result import Score
 
 METRICS = ("recall@20", "ndcg@20")
 LOOPS = {
@@ -47,9 +46,7 @@ def own_loop(parts: RankingParts, loss: str, seed: int, *, corrects: bool) -> Em
         for who, ids in pairs[:, torch.randperm(pairs.shape[1])].split(1024, dim=1):
             log_q = log_share[ids] if corrects else None
             value = objective.in_batch(users(who), items(ids), groups=ids, log_q=log_q)
-            optimizer.zero_grad()
-            value.backward()
-            optimizer.step()
+            learn(value, optimizer)
     return EmbeddingScorer(F.normalize(users.weight), F.normalize(items.weight))
 
 
@@ -67,10 +64,7 @@ def main() -> None:
     }
     for (name, _), metrics in done.lines.values():
         runs.setdefault(name, []).append(metrics)
-    figures = {
-        name: {one: Score.of([run[one] for run in of]).stored() for one in METRICS}
-        for name, of in runs.items()
-    }
+    figures = {name: means(of, METRICS) for name, of in runs.items()}
     write_json(RESULTS / "own-loop.json", {"seeds": chosen.seeds, "figures": {"ml-100k": figures}})
 
 

@@ -11,27 +11,25 @@ that.
 
 ``--data`` is a folder with ``train`` and ``test``, each with a folder of JPEG files per class, or a
 ``.tar.gz`` file of such a folder. The images are decoded once, by all cores. ``--quick`` trains a
-small encoder on scikit-learn's digits instead. ``--smoke`` trains every run for two short epochs.
-Both write into a folder of ``--runs`` unless ``--out`` names another one. ``--summary`` only writes
-the summary of the journal again, for example after lines of another machine were added to it.
+small encoder on scikit-learn's digits instead. It
+writes into a folder of ``--runs`` unless ``--out`` names another one. ``--summary`` only writes the
+summary of the journal again, for example after lines of another machine were added to it.
 """
 
 from __future__ import annotations
 
 import gc
-import io
 import json
 import logging
 import multiprocessing
 import os
 import sys
 import tarfile
+import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from statistics import median
@@ -39,16 +37,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from harness import Journal, options, write_json
-from PIL import Image
+from harness import Journal, means, options, text, write_json
 
 from bayescl_lab._cores import usable_cores
+from bayescl_lab.images.folder import load_folder
 from bayescl_lab.runs.folder import RunFolder
 from bayescl_lab.runs.images.image_run import ImageRun, train_images
 from bayescl_lab.runs.images.image_settings import ImageSettings
 from bayescl_lab.runs.losses import LOSSES, LossSettings
 from bayescl_lab.runs.provenance import provenance
-from bayescl_lab.runs.result import Score
 
 ROOT = Path(__file__).parents[1]
 PLACE = (ROOT / "results/photographs").resolve()
@@ -69,14 +66,12 @@ QUICK: dict[str, Any] = {
     **SHARED,
     "encoder": "small",
     "width": 4,
-    "stride": 2,
     "hidden_dim": 16,
     "epochs": 1,
     "batch_size": 64,
     "precision": "float32",
     "max_train_images": 128,
 }
-SMOKE: dict[str, Any] = {"epochs": 2, "max_train_images": 5120}
 TRIAL: dict[str, Any] = {"epochs": 6, "max_train_images": 30 * SHARED["batch_size"]}
 ANSWER_SECONDS = 90.0  # longest wait for a trial
 SIDE_BY_SIDE = 4  # largest number of processes on one GPU
@@ -118,24 +113,13 @@ FIRST = (
     Planned("Bayesian, teacher .5", "bayesian", 0.2, {**RANKS, "beta": 0.5}, positive_share=0.5),
 )
 """Runs in order of importance. The temperature is 0.2 unless the name has another."""
+RESNET50 = {"encoder": "resnet50", "stride": 1}
 LONGER = [FIRST[0], FIRST[4], FIRST[5], FIRST[1]]
 RUNS = (
     *FIRST,
-    *(Planned(**{**vars(it), "seed": 1}) for it in FIRST),
-    *(
-        Planned(**{**vars(it), "name": f"{it.name}, 100 epochs", "changes": {"epochs": 100}})
-        for it in LONGER
-    ),
-    *(
-        Planned(
-            **{
-                **vars(it),
-                "name": f"{it.name}, ResNet-50",
-                "changes": {"encoder": "resnet50", "stride": 1},
-            }
-        )
-        for it in LONGER
-    ),
+    *(replace(it, seed=1) for it in FIRST),
+    *(replace(it, name=f"{it.name}, 100 epochs", changes={"epochs": 100}) for it in LONGER),
+    *(replace(it, name=f"{it.name}, ResNet-50", changes=RESNET50) for it in LONGER),
 )
 
 
@@ -146,39 +130,14 @@ def prepared(data: Path, target: Path) -> Path:
     """Decode the photographs of a folder or archive into an ``.npz`` file, and return it."""
     if target.is_file():
         return target
-    files = sorted(archived(data) if data.is_file() else in_folder(data))
-    parts = [name.split("/") for name, _ in files]
-    classes = sorted({part[1] for part in parts})
-    workers = usable_cores()
-    chunks = [[content for _, content in files[k::workers]] for k in range(workers)]
-    images = np.empty((len(files), 3, 32, 32), np.uint8)
-    with ThreadPoolExecutor(workers) as pool:  # Pillow releases the interpreter lock
-        for k, pixels in enumerate(pool.map(decoded, chunks)):
-            images[k::workers] = pixels
-    labels = np.array([classes.index(part[1]) for part in parts])
-    is_train = np.array([part[0] == "train" for part in parts])
-    return written(target, images=images, labels=labels, is_train=is_train)
-
-
-def archived(data: Path) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of the JPEG files of an archive."""
-    with tarfile.open(data) as archive:
-        for member in archive:
-            file = archive.extractfile(member)
-            if file is not None and member.name.endswith(".jpg"):
-                yield "/".join(member.name.split("/")[-3:]), file.read()
-
-
-def in_folder(data: Path) -> Iterator[tuple[str, bytes]]:
-    """Names and contents of the JPEG files of a folder."""
-    for path in data.glob("*/*/*.jpg"):
-        yield "/".join(path.parts[-3:]), path.read_bytes()
-
-
-def decoded(contents: Sequence[bytes]) -> np.ndarray:
-    """Pixels of some JPEG files."""
-    images = (Image.open(io.BytesIO(content)).convert("RGB") for content in contents)
-    return np.stack([np.asarray(image).transpose(2, 0, 1) for image in images])
+    with tempfile.TemporaryDirectory() as folder:
+        if data.is_file():
+            with tarfile.open(data) as archive:
+                archive.extractall(folder, filter="data")
+            data = next(Path(folder).rglob("train")).parent
+        store, is_test, _ = load_folder(data)
+    arrays = {"images": store.items, "labels": store.labels, "is_train": ~is_test}
+    return written(target, **{name: array.numpy() for name, array in arrays.items()})
 
 
 def digits(target: Path) -> Path:
@@ -288,16 +247,11 @@ class Study:
     def __init__(self, chosen: Any, start: float) -> None:
         self.start, self.deadline = start, start + 60 * chosen.minutes
         self.quick, self.device = chosen.quick, chosen.device
-        self.is_short = chosen.quick or chosen.smoke
         self.runs = Path(chosen.runs)
-        self.out = (
-            Path(chosen.out) if chosen.out else self.runs / "short" if self.is_short else PLACE
-        )
-        if self.is_short and self.out.resolve() == PLACE:
-            raise SystemExit(f"--quick and --smoke must not write into {PLACE}: pass another --out")
+        self.out = Path(chosen.out or (self.runs / "short" if self.quick else PLACE))
+        if self.quick and self.out.resolve() == PLACE:
+            raise SystemExit(f"--quick must not write into {PLACE}: pass another --out")
         self.shared = {**(QUICK if chosen.quick else SHARED), "device": chosen.device}
-        if chosen.smoke:
-            self.shared |= SMOKE
         self.journal = Journal(self.out / JOURNAL, key=lambda line: line["key"])
         self.finished = set(self.journal.lines)
         if (PLACE / JOURNAL).is_file():
@@ -406,7 +360,7 @@ class Study:
         """Train runs in order, as many at a time as there are workers."""
         pending = [it for it in RUNS if text(self.key(it)) not in self.finished]
         failed: set[str] = set()
-        if self.is_short:
+        if self.quick:
             pending = [it for it in pending if it in FIRST]
         idle = list(pool)
         while True:
@@ -486,9 +440,7 @@ def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
             **json.loads(about),
             **settings.get(json.loads(about)["name"], {}),
             "seeds": len(group),
-            "probes": {
-                name: Score.of([line["probes"][name] for line in group]).stored() for name in PROBES
-            },
+            "probes": means((line["probes"] for line in group), PROBES),
             "seconds_per_epoch": median(line["seconds_per_epoch"] for line in group),
             "commits": sorted({line["commit"] for line in group}),
         }
@@ -499,17 +451,12 @@ def summary(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     )
 
 
-text = partial(json.dumps, sort_keys=True)
-"""A key as the journal compares it."""
-
-
 def main() -> None:
     """Train until the time is up."""
     start = time.time()
     chosen = options(
         __doc__,
         "quick",
-        "smoke",
         "summary",
         data=str(ROOT / "data/cifar10-jpeg"),
         out="",

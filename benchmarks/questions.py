@@ -6,15 +6,14 @@ They are bags of words and pairs of words, tokenised once, and an encoder takes 
 from __future__ import annotations
 
 import csv
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from harness import folder_with
 from sklearn.feature_extraction.text import CountVectorizer
 from torch import Tensor, nn
 
-NAME = "banking77"
 DEPTHS = (1, 10, 100)
 
 
@@ -71,12 +70,8 @@ class BagEncoder(nn.Module):
 
 
 def find_data() -> Path:
-    """Find the folder of banking77: in ``$BAYESCL_DATA``, else in ``../shared/data``."""
-    places = [os.environ.get("BAYESCL_DATA"), Path(__file__).parents[2] / "shared" / "data"]
-    for place in places:
-        if place and (Path(place) / NAME / "train.csv").is_file():
-            return Path(place) / NAME
-    raise ValueError(f"there is no {NAME}/train.csv: set BAYESCL_DATA to the folder that has it")
+    """Find the folder of the questions."""
+    return folder_with("banking77/train.csv")
 
 
 def load_questions(folder: Path) -> tuple[Questions, Questions, int]:

@@ -1,9 +1,9 @@
 """Quality of recommenders against CPU seconds: ours by users, and models that need no gradients.
 
-    BAYESCL_DATA=data python benchmarks/recommender_course.py ml-100k --choose
-    BAYESCL_DATA=data python benchmarks/recommender_course.py ml-100k --seeds 0 1 2 3 4
-    BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --choose
-    BAYESCL_DATA=data python benchmarks/recommender_course.py gowalla --seeds 0 1
+    BAYESCL_DATA=data python benchmarks/recommender_course.py --data ml-100k --choose
+    BAYESCL_DATA=data python benchmarks/recommender_course.py --data ml-100k --seeds 0 1 2 3 4
+    BAYESCL_DATA=data python benchmarks/recommender_course.py --data gowalla --choose
+    BAYESCL_DATA=data python benchmarks/recommender_course.py --data gowalla --seeds 0 1
 
 One thread. A seed is trained as ``bayescl train ranking`` trains, and evaluated on the test split
 after some epochs, with and without propagation. The seconds do not include evaluation. ``--choose``
@@ -14,7 +14,6 @@ script continues where it stopped.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
@@ -25,8 +24,16 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-import torch
-from harness import RESULTS, Journal, keep_freed_memory, papers_split, write_json
+from harness import (
+    RESULTS,
+    Journal,
+    keep_freed_memory,
+    learn,
+    means,
+    options,
+    papers_split,
+    write_json,
+)
 
 from bayescl_lab._randomness import Purpose, derived_seed, seeded
 from bayescl_lab.ranking.batches import UserBatches
@@ -85,6 +92,12 @@ IALS_WEIGHTS: dict[str, dict[str, Any]] = {
     "gowalla": {"unobserved_weight": 0.01, "regularization": 0.006},
     "yelp2018": {"unobserved_weight": 0.02, "regularization": 0.006},
 }
+PLAIN: dict[str, Callable[[Interactions, str], Scorer]] = {
+    "popularity": lambda train, _: Popularity(train),
+    "ials": lambda train, data: IALS(train, **IALS_WEIGHTS[data]),
+    "ease": lambda train, data: EASE(train, EASE_PENALTY[data]),
+}
+"""Models that need no gradients."""
 
 
 def trained(
@@ -114,10 +127,7 @@ def trained(
         start = time.process_time()
         batches.set_epoch(epoch)
         for step, batch in enumerate(batches):
-            optimizer.zero_grad()
-            module.step_loss(batch, epoch, step).backward()
-            optimizer.step()
-            schedule.step()
+            learn(module.step_loss(batch, epoch, step), optimizer, schedule)
         seconds += time.process_time() - start
         yield epoch + 1, module, seconds
 
@@ -146,10 +156,10 @@ def judged(scorer: Scorer, parts: RankingParts) -> dict[str, float]:
     return {name: round(metrics[name], 5) for name in MEASURES}
 
 
-def fitted(parts: RankingParts, make: Callable[[Interactions], Scorer]) -> list[dict[str, Any]]:
+def fitted(parts: RankingParts, method: str, data: str) -> list[dict[str, Any]]:
     """The one row of a model without gradients."""
     start = time.process_time()
-    scorer = make(parts.train)
+    scorer = PLAIN[method](parts.train, data)
     seconds = round(time.process_time() - start, 2)
     return [{"cpu_s": seconds, **judged(scorer, parts)}]
 
@@ -205,16 +215,12 @@ def popularity(parts: RankingParts) -> float:
 
 def main() -> None:
     """Measure what is missing and write it."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("data", choices=list(SETTINGS))
-    parser.add_argument("--choose", action="store_true")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--methods", nargs="+", default=None)
-    chosen = parser.parse_args()
-    torch.set_num_threads(1)
+    chosen = options(
+        __doc__, "choose", data=(*SETTINGS,), seeds=[0], methods=[*PLAIN, *LOSSES], threads=1
+    )
     keep_freed_memory()
     if chosen.choose:
-        choose(chosen.data, chosen.methods or [*LOSSES])
+        choose(chosen.data, [method for method in chosen.methods if method in LOSSES])
         return
     choices = json.loads(CHOICE.read_text())["chosen"]
     of = choices[chosen.data]["settings"]
@@ -224,18 +230,12 @@ def main() -> None:
         for loss, one in choices[chosen.data]["rankings"].items()
     }
     parts = loaded(chosen.data)
-    plain: dict[str, Callable[[Interactions], Scorer]] = {
-        "popularity": Popularity,
-        "ials": lambda train: IALS(train, **IALS_WEIGHTS[chosen.data]),
-    }
-    if chosen.data in EASE_PENALTY:
-        plain["ease"] = lambda train: EASE(train, EASE_PENALTY[chosen.data])
     done = Journal(RESULTS / "recommender-course.jsonl", key=itemgetter(0))
-    methods = chosen.methods or [*plain, *LOSSES]
+    methods = [it for it in chosen.methods if it != "ease" or chosen.data in EASE_PENALTY]
     for seed, method in product(chosen.seeds, methods):
-        key = [chosen.data, method, 0 if method in plain else seed]
-        if key not in done and method in plain:
-            done.add([key, fitted(parts, plain[method]), git_commit()])
+        key = [chosen.data, method, 0 if method in PLAIN else seed]
+        if key not in done and method in PLAIN:
+            done.add([key, fitted(parts, method, chosen.data), git_commit()])
         elif key not in done:
             rows = course(parts, of, method, seed, rankings[method])
             done.add([key, rows, git_commit()])
@@ -281,7 +281,7 @@ def summary(runs: list[Any], choices: Mapping[str, Any]) -> list[dict[str, Any]]
             "chosen": is_chosen(key[0], key[1], [*key[3:]]),
             "seeds": len(rows),
             "cpu_s": statistics.median(row["cpu_s"] for row in rows),
-            **{name: Score.of([row[name] for row in rows]).stored() for name in MEASURES},
+            **means(rows, MEASURES),
         }
         for key, rows in points.items()
     ]

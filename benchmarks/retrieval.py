@@ -20,24 +20,23 @@ folder ``wordnet`` of Debian's package ``wordnet-base`` in ``$BAYESCL_DATA`` or 
 
 from __future__ import annotations
 
-import os
 import tempfile
 import zipfile
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
-from harness import RESULTS, Journal, options, write_json
+from harness import RESULTS, Journal, folder_with, learn, options, tuned, write_json
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import bayescl
 from bayescl import Margin, Rows
 from bayescl.functional import target_probabilities
-from bayescl_lab.runs.result import Score
 
 FEWEST = 40  # hyponyms of a hypernym
 LEFT_OUT = {"03", "05", "20"}  # files of top concepts, animals and plants
@@ -105,9 +104,7 @@ def load() -> Data:
     from safetensors.torch import load_file
     from tokenizers import Tokenizer
 
-    places = [os.environ.get("BAYESCL_DATA"), Path(__file__).parents[2] / "shared/data"]
-    folders = [Path(place) / "wordnet" for place in (*places, "/usr/share") if place]
-    folder = next(folder for folder in folders if (folder / "data.noun").is_file())
+    folder = folder_with("wordnet/data.noun")
     definitions, hypernym, names, owner = read_wordnet(folder)
     files = Path(find_spec("wordllama").submodule_search_locations[0])
     tokenizer = Tokenizer.from_file(str(files / "tokenizers/l2_supercat_tokenizer_config.json"))
@@ -220,10 +217,7 @@ def trained(row: str, data: Data, t: float, seed: int) -> nn.EmbeddingBag:
         order = torch.randperm(len(train))
         for rows in order[: len(order) // BATCH * BATCH].split(BATCH):
             value = value_of(row, data, bag, train[rows], name[rows], hard[rows], t)
-            optimizer.zero_grad()
-            value.backward()
-            optimizer.step()
-            schedule.step()
+            learn(value, optimizer, schedule)
     return bag
 
 
@@ -235,11 +229,11 @@ def main() -> None:
     _, validation, test = data.parts
     journal = Journal(RESULTS / "retrieval.jsonl", lambda line: line["run"])
 
-    def score(row: str, t: float, seed: int, part: Tensor, name: str) -> float:
-        run = [row, t, seed, name]
+    def score(row: str, t: float, seed: int, part: str) -> dict[str, float]:
+        run, rows = [row, t, seed, part], test if part == "test" else validation
         if run not in journal:
-            journal.add({"run": run, "r_1": hits(data, trained(row, data, t, seed), part)})
-        return float(journal[run]["r_1"])
+            journal.add({"run": run, "r_1": hits(data, trained(row, data, t, seed), rows)})
+        return {"r_1": journal[run]["r_1"]}
 
     about = {
         "queries": [len(part) for part in data.parts],
@@ -251,11 +245,7 @@ def main() -> None:
     }
     records = []
     for row in chosen.rows:
-        tried = {t: score(row, t, 1000, validation, "validation") for t in TEMPERATURES}
-        best = max(tried, key=tried.__getitem__)
-        runs = [score(row, best, 1 + seed, test, "test") for seed in range(chosen.seeds)]
-        records.append({"row": row, "temperature": best, "validation": tried})
-        records[-1]["r_1"] = Score.of(runs).stored()
+        records.append({"row": row} | tuned(partial(score, row), TEMPERATURES, chosen.seeds))
         print(records[-1], flush=True)
         body = {"seeds": chosen.seeds, "data": about, "rows": records}
         write_json(RESULTS / "retrieval.json", body)  # after each row: a row takes minutes

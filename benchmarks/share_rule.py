@@ -18,19 +18,17 @@ Reference:
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
-from pathlib import Path
+from itertools import product
+from operator import itemgetter
 from statistics import fmean
 from typing import Any
 
 import torch
 from evidence import SEEDS, Case, trained
 from evidence_sets import SETS, data_set, effective_rank, why_absent
-from harness import RESULTS, Journal, options, write_json
-
-from bayescl_lab.runs.provenance import git_commit, hardware, versions
+from harness import RESULTS, Journal, options, text, write_json
 
 SHARES = (1.0, 0.5, 0.2, 0.1)
 KEPT = 0.85  # smallest effective rank, relative to the rank without a teacher
@@ -44,11 +42,8 @@ def measured(name: str, share: float, seed: int) -> dict[str, Any]:
     """Train, and return effective rank and scores."""
     data, start = data_set(name), time.process_time()
     encoder, _ = trained(Case(name, share=share, seed=seed), data)
-    encoder.eval()
-    with torch.no_grad():
-        parts = torch.arange(len(data.labels)).split(512)
-        features = torch.cat([encoder(data.plain(rows)) for rows in parts])
-    scores = data.scores(encoder) | {"effective_rank": effective_rank(features)}
+    rank = effective_rank(data.features(encoder)[0])
+    scores = data.scores(encoder) | {"effective_rank": rank}
     seconds = round(time.process_time() - start, 2)
     return {"data": name, "share": share, "seed": seed, "scores": scores, "seconds": seconds}
 
@@ -87,13 +82,17 @@ def verdict(name: str, runs: Iterable[Runs]) -> dict[str, Any]:
     return record
 
 
-def of_arrays(path: Path) -> dict[str, list[Runs]]:
-    """Read complete folds of ``evidence_arrays.py``: ``domains=`` with and without a teacher."""
+def is_of_arrays(line: dict[str, Any]) -> bool:
+    """Whether a run of ``evidence_arrays.py`` is one of ``domains=``, with or without a teacher."""
+    standard = line["temperature"] == 0.5 and line["standardize"] == "train"
+    return standard and line["method"] in ("info_nce+domains", "info_nce+domains+teacher")
+
+
+def complete(lines: Iterable[dict[str, Any]]) -> dict[str, list[Runs]]:
+    """The runs of each set and seed that has every share."""
     folds: dict[tuple[str, int], Runs] = {}
-    for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-        standard = line["temperature"] == 0.5 and line["standardize"] == "train"
-        if standard and line["method"] in ("info_nce+domains", "info_nce+domains+teacher"):
-            folds.setdefault((line["data"], line["seed"]), {})[line["share"]] = line["scores"]
+    for line in lines:
+        folds.setdefault((line["data"], line["seed"]), {})[line["share"]] = line["scores"]
     found: dict[str, list[Runs]] = {}
     for (name, _), runs in folds.items():
         if set(SHARES) <= set(runs):
@@ -103,30 +102,17 @@ def of_arrays(path: Path) -> dict[str, list[Runs]]:
 
 def main() -> None:
     """Run what is missing for some minutes, and write the summary."""
-    chosen = options(__doc__, only=[*SETS], minutes=60.0, commit=git_commit() or "")
-    until = time.monotonic() + 60 * chosen.minutes
+    chosen = options(__doc__, only=[*SETS], minutes=60.0)
     torch.set_num_threads(1)
-    journal = Journal(
-        RESULTS / "share_rule.jsonl", lambda line: [line["data"], line["share"], line["seed"]]
-    )
-    about = {"commit": chosen.commit, "versions": versions(), "cpu": hardware()["cpu"]}
-    cases = [(name, share, seed) for seed in SEEDS for name in chosen.only for share in SHARES]
-    for case in cases:
-        if [*case] in journal or time.monotonic() > until or why_absent(case[0]):
+    journal = Journal(RESULTS / "share_rule.jsonl", itemgetter("data", "seed", "share"))
+    for seed, name, share in product(SEEDS, chosen.only, SHARES):
+        if (name, seed, share) in journal or time.monotonic() > chosen.until or why_absent(name):
             continue
-        line = measured(*case)
-        journal.add(line | about)
-        values = " ".join(f"{name} {value:.3f}" for name, value in line["scores"].items())
-        print(*case, values, f"{line['seconds']:.0f} s", flush=True)
-    folds = of_arrays(RESULTS / "evidence_arrays.jsonl")
-    for name in SETS:
-        runs = [
-            {share: journal[[name, share, seed]]["scores"] for share in SHARES}
-            for seed in SEEDS
-            if all([name, share, seed] in journal for share in SHARES)
-        ]
-        folds |= {name: runs} if runs else {}
-    records = [verdict(name, runs) for name, runs in folds.items()]
+        journal.add_scores(measured(name, share, seed))
+    arrays = Journal(RESULTS / "evidence_arrays.jsonl", key=text).lines.values()
+    own = journal.of(product(SETS, SEEDS, SHARES))
+    runs = complete([*filter(is_of_arrays, arrays), *own])
+    records = [verdict(name, of_seeds) for name, of_seeds in runs.items()]
     write_json(RESULTS / "share_rule.json", {"runs": len(journal.lines), "records": records})
 
 

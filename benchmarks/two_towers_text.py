@@ -20,21 +20,20 @@ Writes ``benchmarks/results/two-towers-text.json``. The data (banking77, CC BY 4
 
 from __future__ import annotations
 
-import csv
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from harness import RESULTS, options, write_json
-from questions import find_data
+from harness import RESULTS, learn, options, tuned, write_json
+from questions import find_data, read_texts
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import bayescl
-from bayescl_lab.runs.result import Score
 
 DOCUMENTS, BATCH, EPOCHS, WIDTH, LR = 10, 256, 6, 64, 1e-2
 TEMPERATURES = (0.05, 0.1)
@@ -68,18 +67,14 @@ class Data:
 
 def read_data() -> Data:
     """The questions of banking77 as pairs of question and document, with a fixed seed."""
-    parts = {}
-    for part in ("train", "test"):
-        with (find_data() / f"{part}.csv").open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        parts[part] = np.array([[row["text"], row["category"]] for row in rows])
-    texts, intents = parts["train"].T
+    train, test = (np.array(read_texts(find_data() / f"{part}.csv")) for part in ("train", "test"))
+    texts, intents = train
     order = np.random.default_rng(0).permutation(len(texts))
     chosen = np.concatenate(
         [order[intents[order] == intent][:DOCUMENTS] for intent in np.unique(intents)]
     )
     others = np.setdiff1d(order, chosen)
-    asking = {"train": parts["train"][others], "test": parts["test"]}
+    asking = {"train": train[:, others], "test": test}
     tfidf = TfidfVectorizer().fit(texts)
     documents = tfidf.transform(texts[chosen])
     words = CountVectorizer(ngram_range=(1, 2), min_df=5, token_pattern=r"(?u)\b\w+\b").fit(texts)
@@ -89,16 +84,17 @@ def read_data() -> Data:
         return nn.utils.rnn.pad_sequence(found, batch_first=True)
 
     asked = {}
-    for part, rows in asking.items():
-        similarity = (tfidf.transform(rows[:, 0]) @ documents.T).toarray()
-        similarity[rows[:, 1][:, None] != intents[chosen]] = -1
-        asked[part] = Asked(bags(rows[:, 0]), torch.from_numpy(similarity.argmax(axis=1)))
+    for part, (asks, about) in asking.items():
+        similarity = (tfidf.transform(asks) @ documents.T).toarray()
+        similarity[about[:, None] != intents[chosen]] = -1
+        asked[part] = Asked(bags(asks), torch.from_numpy(similarity.argmax(axis=1)))
     return Data(bags(texts[chosen]), **asked, num_features=len(words.vocabulary_))
 
 
-def scores(data: Data, train: Asked, asked: Asked, row: str, temperature: float, seed: int) -> Any:
-    """Train two towers on some questions, and score others."""
+def scores(data: Data, row: str, temperature: float, seed: int, part: str) -> dict[str, float]:
+    """Train two towers, and score test questions, or training questions that are held out."""
     by_group, share = ROWS[row]
+    train, asked = (data.train, data.test) if part == "test" else held_out(data.train)
     torch.manual_seed(seed)
     query, document = (
         nn.EmbeddingBag(1 + data.num_features, WIDTH, padding_idx=0) for _ in range(2)
@@ -117,9 +113,7 @@ def scores(data: Data, train: Asked, asked: Asked, row: str, temperature: float,
                 groups=wanted if by_group else None,
                 log_q=log_q[wanted] if share else None,
             )
-            optimizer.zero_grad()
-            value.backward()
-            optimizer.step()
+            learn(value, optimizer)
     with torch.no_grad():
         queries, documents = query(asked.texts), document(data.documents)
         nearest = (queries @ F.normalize(documents).T).argmax(dim=1)
@@ -128,9 +122,11 @@ def scores(data: Data, train: Asked, asked: Asked, row: str, temperature: float,
     return {"r_1": float(right.mean()), "r_1_rare": float(right[rare].mean())}
 
 
-def part(asked: Asked, rows: Tensor) -> Asked:
-    """Some of the questions."""
-    return Asked(asked.texts[rows], asked.document[rows])
+def held_out(asked: Asked) -> list[Asked]:
+    """Four fifths of the questions to train on, and the others to choose by."""
+    order = torch.randperm(len(asked.texts), generator=torch.Generator().manual_seed(0))
+    validation, rest = order.tensor_split([len(order) // 5])
+    return [Asked(asked.texts[rows], asked.document[rows]) for rows in (rest, validation)]
 
 
 def main() -> None:
@@ -138,19 +134,10 @@ def main() -> None:
     chosen = options(__doc__, seeds=3)
     torch.set_num_threads(1)
     start, data = time.monotonic(), read_data()
-    order = torch.randperm(len(data.train.texts), generator=torch.Generator().manual_seed(0))
-    held_out = len(order) // 5
-    validation, rest = (part(data.train, rows) for rows in (order[:held_out], order[held_out:]))
     counts = data.train.document.bincount(minlength=len(data.documents))
     records: list[dict[str, Any]] = []
     for row in ROWS:
-        tried = {t: scores(data, rest, validation, row, t, 1000)["r_1"] for t in TEMPERATURES}
-        best = max(tried, key=tried.__getitem__)
-        runs = [
-            scores(data, data.train, data.test, row, best, 1 + seed) for seed in range(chosen.seeds)
-        ]
-        figures = {key: Score.of([run[key] for run in runs]).stored() for key in runs[0]}
-        records.append({"row": row, "temperature": best, "validation": tried, **figures})
+        records.append({"row": row} | tuned(partial(scores, data, row), TEMPERATURES, chosen.seeds))
         print(records[-1], flush=True)
     about = {
         "documents": len(data.documents),
