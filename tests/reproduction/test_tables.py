@@ -105,7 +105,7 @@ def test_the_page_says_how_many_runs_all_tables_take(size):
     assert [plan.name for plan in plans] == list(TABLES)
     runs = {repr(run) for plan in plans if not plan.is_timed for run in plan.runs().values()}
     timed = [run for plan in plans if plan.is_timed for run in plan.runs()]
-    page = (Path(__file__).parents[2] / "docs/images.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "reproduction/README.md").read_text(encoding="utf-8")
     kind = {"smoke": "small runs", "paper": "runs"}[size]
     assert f"{len(runs) + len(timed)} {kind}" in page
 

@@ -75,7 +75,7 @@ def test_draws_have_the_labels_asked_for_and_depend_on_seed_and_labels_alone():
     torch.manual_seed(123)
     assert torch.equal(few_label_draws(TRAIN_LABELS, seed=1, **settings), rows)
     assert not torch.equal(few_label_draws(TRAIN_LABELS, seed=2, **settings), rows)
-    with pytest.raises(ValueError, match="got 5 for 1 images of class 1"):
+    with pytest.raises(ValueError, match="got 5 for 1 items of class 1"):
         few_label_draws(torch.tensor([0] * 5 + [1]), seed=0, **settings)
 
 
