@@ -234,7 +234,7 @@ class Journal:
 
     @classmethod
     def of_cases(cls, path: Path, kind: Any) -> Journal:
-        """A journal whose runs are told by the fields of a dataclass."""
+        """A journal of runs with the fields of a dataclass as keys."""
         return cls(path, lambda line: {each.name: line[each.name] for each in fields(kind)})
 
     def __contains__(self, key: Any) -> bool:
@@ -273,7 +273,7 @@ def by_seed(lines: Iterable[Row], about: Sequence[str]) -> dict[tuple[Any, ...],
 
 
 def differences(runs: Mapping[int, Row], base: Mapping[int, Row]) -> list[Row]:
-    """How far the scores of runs are above those of the same seed."""
+    """Differences of the scores of two sets of runs, paired by seed."""
     shared = [(run, base[seed]) for seed, run in runs.items() if seed in base]
     return [{name: run[name] - of[name] for name in run if name in of} for run, of in shared]
 

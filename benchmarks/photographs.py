@@ -11,9 +11,9 @@ that.
 
 ``--data`` is a folder with ``train`` and ``test``, each with a folder of JPEG files per class, or a
 ``.tar.gz`` file of such a folder. The images are decoded once, by all cores. ``--quick`` trains a
-small encoder on scikit-learn's digits instead. It
-writes into a folder of ``--runs`` unless ``--out`` names another one. ``--summary`` only writes the
-summary of the journal again, for example after lines of another machine were added to it.
+small encoder on scikit-learn's digits instead. It writes into a folder of ``--runs`` unless
+``--out`` names another one. ``--summary`` only writes the summary of the journal again, for example
+after lines of another machine were added to it.
 """
 
 from __future__ import annotations

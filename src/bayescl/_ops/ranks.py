@@ -115,8 +115,8 @@ def map_cdf(
 
     def transform(doubled: Tensor, excluded: Tensor) -> Tensor:
         number = values.shape[1] - excluded
-        ranks = (doubled - 2 * excluded).clamp(min=0)  # excluded values have no rank
-        return function(ranks.to(values.dtype) / (2 * number.clamp(min=1)))
+        doubled = (doubled - 2 * excluded).clamp(min=0)  # excluded values have no rank
+        return function(doubled.to(values.dtype) / (2 * number.clamp(min=1)))
 
     if not is_eager_cpu(values):
         # Without branches on the data: each value's number below it, and up to its ties.

@@ -35,7 +35,7 @@ def embed(
             "evaluation" or "all" for images and arrays (default: evaluation, or all with --data).
         output: Output to embed, for images and arrays: "features" of the encoder, or "head" for the
             output of the projection head, which the loss compares.
-        data: Other images or arrays to embed. Default: those of the run, which must be unchanged.
+        data: Other images or arrays to embed. Default: the run's own data, which must be unchanged.
         encoder: Name of your own encoder, my_module:build, if the run has one.
     """
     import numpy as np

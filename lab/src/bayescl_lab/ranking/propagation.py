@@ -50,9 +50,8 @@ def propagated(
 
     The formula of :class:`~bayescl_lab.ranking.encoders.LightGCN` is applied once, after training.
     On sparse data, this gives much of the gain of a model that propagates in every training step,
-    without the cost of that model. On
-    dense data, it lowers the scores. Popular items get longer embeddings, which
-    ``item_norm_exponent`` uses.
+    without the cost of that model. On dense data, it lowers the scores. Popular items get longer
+    embeddings, which ``item_norm_exponent`` uses.
 
     Args:
         train: Interactions of the graph.
