@@ -71,7 +71,7 @@ class Excluded:
 
 @dataclass(frozen=True)
 class OfTwoViews(Excluded):
-    """In a matrix of two views: each row itself and its partner, as views of the matrix."""
+    """Excluded columns of a batch of two views: each row itself and its partner."""
 
     few = 2
 
@@ -185,7 +185,7 @@ class Batch:
         return known or several or self.valid is not None
 
     def excluded(self, rows: slice) -> Excluded:
-        """Return the columns that are not candidates of some anchors, a slice with bounds."""
+        """Return the excluded columns of anchors ``rows``, a slice with start and stop."""
         if self.needs_mask:
             return Excluded(mask=self._excluded_mask(rows))
         alone = self._alone

@@ -1,4 +1,4 @@
-"""The class of all losses: settings, four calls, and the evaluation of a batch."""
+"""Base class of all losses: settings, four calls, and the evaluation of a batch."""
 
 from __future__ import annotations
 
@@ -221,8 +221,8 @@ class ContrastiveLoss(nn.Module):
         """Return the temperature of a call, with gradient if it is learnable.
 
         Args:
-            given: Temperature passed to the call, a positive number or a one-element tensor. It
-                is returned at least in float32. Default: the loss's own temperature.
+            given: Temperature passed to the call, a positive number or a 0-d tensor, which is
+                returned at least in float32. Default: the loss's own temperature.
 
         Raises:
             ValueError: if ``given`` is not positive.
@@ -254,7 +254,7 @@ class ContrastiveLoss(nn.Module):
                 setattr(self, name, state[name])
 
     def extra_repr(self) -> str:
-        """Show every setting."""
+        """Show main settings."""
         numbers = self.get_extra_state()
         if self.learnable_temperature is not None:
             del numbers["temperature"]
@@ -296,13 +296,13 @@ class ContrastiveLoss(nn.Module):
                 soft target.
             groups: Integer per item, or several, ``[batch, keys]``. Items that share a key are
                 never negatives of each other. -1 belongs to no group.
-            domains: Integer per item for a known nuisance, such as its batch, speaker, device or
+            domains: Integer per item for a known nuisance, such as lab batch, speaker, device or
                 day; or several, ``[batch, keys]``. Only items of the anchor's domain (equal in all
                 keys) are its candidates, so separating domains does not lower the loss. -1 is
                 unknown and matches every domain.
-            labels: Class of each item, -1 if unknown. A candidate with the anchor's label gets
-                target probability as if it were identical to the anchor, also if its domain
-                differs. A candidate with another known label gets none. For items with several
+            labels: Class of each item, -1 if unknown. An item with the anchor's label is a
+                candidate in any domain and gets target probability as if identical to the
+                anchor. A candidate with another known label gets none. For items with several
                 classes, pass 0 and 1, ``[batch, classes]``, and a row of -1 or NaN if unknown: the
                 Jaccard similarity of the classes replaces the teacher's cosine, and candidates
                 without a common class get none. Has no effect if ``positive_share`` is 1.
@@ -317,7 +317,7 @@ class ContrastiveLoss(nn.Module):
                 on.
             margin: Rule that excludes candidates that score like the positive; see
                 :class:`~bayescl.Margin`.
-            temperature: Temperature of this call. A one-element tensor receives a gradient.
+            temperature: Temperature of this call. A 0-d tensor receives a gradient.
                 Default: the loss's own.
 
         Returns:
@@ -515,11 +515,11 @@ class ContrastiveLoss(nn.Module):
 
         Args:
             anchors: Embeddings of users or queries.
-            positives: Embeddings of each anchor's item, in the same order. With ``anchor_of``, also
-                the indices of the items among shared ``candidates`` of this process, which are then
-                not the anchor's candidates. To correct
-                for sampling, pass ``Rows(items, log_q=...)`` here and as ``candidates``. Metadata
-                that is not given is the anchor's.
+            positives: Embeddings of each anchor's item, in the same order. With ``anchor_of``,
+                alternatively their indices in this process's shared ``candidates``; these items
+                are then not candidates of their anchor. To correct for sampling, pass
+                ``Rows(items, log_q=...)`` here and as ``candidates``. Metadata that is not given is
+                the anchor's.
             candidates: ``[candidates, dim]`` if all anchors share them, or
                 ``[batch, candidates, dim]`` if each anchor has its own. With ``gather``, shared
                 candidates come from all processes, which should then draw different ones; an

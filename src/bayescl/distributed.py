@@ -110,10 +110,10 @@ def by_rank(values: Mapping[int, Any]) -> str:
 
 
 def exchange(note: Mapping[str, Any], same: Sequence[tuple[str, Any]] = ()) -> list[dict[str, Any]]:
-    """Exchange a small JSON object between all processes, and return all of them by rank.
+    """Exchange a small JSON object of each process, and return all, ordered by rank.
 
     Args:
-        note: JSON-serializable note of this process. At most 4 KB if ``same`` is given.
+        note: JSON-serializable note of this process. At most 4 KB including ``same``.
         same: Names and values that must be identical on all processes, compared in this order.
             Default: none.
 
@@ -175,7 +175,7 @@ def _exchange(note: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def gather_rows(rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Gather rows, given the number of rows of each process. Their types must agree."""
+    """Gather rows, given the number of rows of each process. Dtypes must agree."""
     if min(sizes) == 0:
         who = by_rank(dict(enumerate(sizes)))
         raise ValueError(f"every process must have at least one row, got {who}")

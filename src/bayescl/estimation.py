@@ -22,7 +22,7 @@ estimate then differs from the AUC by
 
 and both terms are at least 0. With views the estimate is therefore biased *upwards*;
 ``docs/estimation.md`` gives measured values. The estimate is unbiased if positive pairs are a
-random sample of same-class pairs, as in the generative model.
+random sample of same-class pairs.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _CHUNK = 2**22
 class MeasuredAlpha:
     r"""AUC of an encoder, and ``alpha`` computed from it in two ways.
 
-    The paper and its authors' code set ``alpha`` to the encoder's AUC. In the paper's generative
-    model the two differ: ``alpha`` is the weight of the larger of two draws in the density of
-    positives, and the AUC is the probability that a positive outscores a true negative.
-    :math:`\mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}`.
+    Liu et al. (ICML 2024) and their code set ``alpha`` to the encoder's AUC. In the paper's
+    generative model the two differ: ``alpha`` is the weight of the larger of two draws in the
+    density of positives, and the AUC is the probability that a positive outscores a true
+    negative. :math:`\mathrm{AUC} = \tfrac12 + \tfrac{2\alpha - 1}{3}`.
 
     Attributes:
         auc: Probability that a positive outscores a true negative, in [0, 1].
@@ -167,7 +167,7 @@ def label_free_alpha(
 ) -> MeasuredAlpha:
     """Estimate ``alpha`` from positive pairs and unlabeled candidates, without labels.
 
-    With two views as the positive pair, the estimate is an upper bound: two views of an item are
+    With two views as the positive pair, the estimate is biased upwards: two views of an item are
     more similar than two items of a class.
 
     Args:
@@ -208,9 +208,9 @@ def label_free_alpha(
 def tau_plus_of_labels(labels: Int[Tensor, " items"]) -> float:
     r"""Compute the prior from labels: the mean share of candidates with the anchor's class.
 
-    With class shares :math:`\pi_c`, the prior is :math:`\sum_c \pi_c^2` without the item itself.
-    For balanced classes it equals ``1 / num_classes``. For unbalanced classes it is larger, because
-    large classes have both more anchors and more false negatives.
+    For n items with class shares :math:`\pi_c`, it is :math:`(n\sum_c\pi_c^2 - 1)/(n - 1)`. For
+    large balanced classes it is near ``1 / num_classes``. For unbalanced classes it is larger,
+    because large classes have both more anchors and more false negatives.
 
     Args:
         labels: Class of each item, at least two items.

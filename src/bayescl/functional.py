@@ -1,8 +1,8 @@
 """Stateless functions on tensors.
 
 The Bayesian loss computes its weights in three steps: :func:`empirical_cdf` ranks each logit among
-the logits of its anchor, :func:`proposal_cdf` recovers the proposal CDF from the mixture, and
-:func:`importance_weights` or :func:`posterior` gives the result. Each loss function takes logits
+the logits of its anchor, :func:`proposal_cdf` recovers the proposal CDF (see :class:`PairMixture`),
+and :func:`importance_weights` gives the weights. Each loss function takes logits
 and returns one value per anchor.
 """
 

@@ -34,10 +34,10 @@ def cached_backward(
     parameters.
 
     Both passes use the same random numbers, so dropout masks agree. Buffers are restored between
-    the passes, so running statistics of BatchNorm are updated once per step. Randomness outside
+    the passes, so only the second pass updates running statistics of BatchNorm. Randomness outside
     PyTorch's generators and state outside buffers are not restored. BatchNorm in training mode
-    normalizes each chunk separately. The result then equals
-    ``torch.cat([encoder(chunk) for chunk in chunks])``, not the unsplit batch.
+    normalizes each chunk separately. Embeddings then equal
+    ``torch.cat([encoder(chunk) for chunk in chunks])``, not ``encoder(batch)``.
 
     Like ``backward``, this adds to the gradients of the parameters, including a learnable
     temperature. It works inside ``torch.autocast``. Under ``DistributedDataParallel``, gradients

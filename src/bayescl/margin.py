@@ -69,7 +69,7 @@ class Margin:
 
 
 def check_margin(margin: Margin, batches: Sequence[Batch]) -> None:
-    """Check that ``margin`` is a margin and, if it is by a teacher, can exclude candidates."""
+    """Check the type of ``margin``, and with ``by_teacher`` that it can exclude candidates."""
     if not isinstance(margin, Margin):
         raise TypeError(f"margin must be a Margin, got {type(margin).__name__}")
     if not margin.by_teacher:
@@ -92,7 +92,7 @@ def check_margin(margin: Margin, batches: Sequence[Batch]) -> None:
 def within_margin(batch: Batch, margin: Margin) -> Batch:
     """Exclude candidates that score like the positive.
 
-    By a teacher, rows without one exclude nothing and are not excluded.
+    With ``by_teacher``, rows without a teacher exclude nothing and are not excluded.
     """
 
     def compared(rows: Rows) -> Tensor | None:

@@ -27,7 +27,7 @@ class DomainBatchSampler(Sampler[list[int]]):
 
     In each epoch, the items of every domain are shuffled and split into pieces of
     ``batch_size // num_domains`` items. A batch has ``num_domains`` pieces of different domains,
-    or fewer domains if one has more pieces than there are batches. A domain smaller than a piece is
+    unless a domain has more pieces than there are batches. A domain smaller than a piece is
     one piece, and its batch is smaller.
 
     Each epoch has an order of its own. The order depends only on the seed and on the number of the

@@ -31,7 +31,7 @@ from bayescl._types import Float, Tensor
 
 @dataclass(frozen=True)
 class PairMixture:
-    r"""Mixture of the densities of the minimum and the maximum of a pair.
+    r"""Mixture of the densities of minimum and maximum of two draws from a proposal distribution.
 
     Both shares are stored, because one minus a share near 1 loses precision.
 
@@ -54,7 +54,7 @@ class PairMixture:
     def true_negatives(cls, alpha: float) -> PairMixture:
         r"""Return :math:`\phi_{TN}`.
 
-        With probability ``alpha``, in [0.5, 1], it is the smaller of two draws, else the larger.
+        With probability ``alpha``, in [0.5, 1], a true negative is the smaller of two draws.
         """
         check_alpha(alpha)
         return cls(alpha, 1 - alpha)
@@ -63,7 +63,7 @@ class PairMixture:
     def false_negatives(cls, alpha: float) -> PairMixture:
         r"""Return :math:`\phi_{FN}`.
 
-        With probability ``alpha``, in [0.5, 1], it is the larger of two draws, else the smaller.
+        With probability ``alpha``, in [0.5, 1], a false negative is the larger of two draws.
         """
         check_alpha(alpha)
         return cls(1 - alpha, alpha)
@@ -155,7 +155,7 @@ def proposal_cdf(
     Args:
         unlabeled_cdf: Empirical CDF values, each in [0, 1]. They have no useful gradient, because
             ranks are piecewise constant.
-        alpha: Probability that a positive outscores a negative, in [0.5, 1].
+        alpha: Probability that a positive is the larger of two draws, in [0.5, 1].
         tau_plus: Prior probability that a candidate is a positive, in [0, 1).
 
     Returns:
@@ -188,7 +188,7 @@ def posterior(
 
     Args:
         proposal_cdf: Proposal CDF, in [0, 1]; see :func:`~bayescl.functional.proposal_cdf`.
-        alpha: Probability that a positive outscores a negative, in [0.5, 1].
+        alpha: Probability that a positive is the larger of two draws, in [0.5, 1].
         tau_plus: Prior probability that a candidate is a positive, in [0, 1).
 
     Returns:

@@ -118,9 +118,9 @@ class LogSumObjective:
     def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor | float, ...]) -> Slopes:
         """Compute :meth:`from_log_sums` and its derivatives, without a graph.
 
-        The log of the power 0 is a number if all anchors have as many candidates. The default loss
-        has a closed form; other losses use autograd. Override this method to give the derivatives
-        in closed form, which takes half the time in small batches.
+        The log-sum of power 0 is a number if all anchors have equally many candidates. The default
+        loss has a closed form; other losses use autograd. Override this method to give the
+        derivatives in closed form, which takes half the time in small batches.
         """
         if self.is_softmax:
             gap = log_sums[0] - positive
@@ -138,7 +138,7 @@ class LogSumObjective:
 
     @cached_property
     def is_softmax(self) -> bool:
-        """Whether the gradient is a softmax: there is one sum, and the loss is the default."""
+        """Whether the gradient is a softmax: one sum, and the default :meth:`from_log_sums`."""
         alone = type(self).from_log_sums is LogSumObjective.from_log_sums
         return alone and len(self.powers) == 1
 
@@ -151,7 +151,7 @@ class LogSumObjective:
     def log_weights(
         self, unlabeled: UnlabeledLogits, *, valid: CandidateMask | None
     ) -> UnlabeledLogits:
-        """Compute the logs of :meth:`weights`, once per rank if rows share their ranks."""
+        """Compute the logs of :meth:`weights`, only once for rows with equal sorted ranks."""
         if self.ranks is None:
             return torch.zeros_like(unlabeled)
         return map_cdf(

@@ -19,9 +19,9 @@ _ORDINARY = (1e-10, 1e10)
 def unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]:
     """Scale every embedding to length 1, so that inner products are cosine similarities.
 
-    Tiny and huge embeddings neither underflow nor overflow. A zero embedding stays zero and gets a
-    finite gradient. The same applies if all coordinates are below the smallest normal number. A row
-    with NaN or infinity becomes NaN, with gradient 0.
+    Tiny and huge embeddings neither underflow nor overflow. An embedding stays unchanged and
+    gets a finite gradient if all its coordinates are zero or subnormal. A row with NaN or infinity
+    becomes NaN, with gradient 0.
 
     Args:
         embeddings: Rows of any finite length. Differentiated.

@@ -61,8 +61,8 @@ def target_probabilities(
         valid: True where a candidate counts. Default: all count.
 
     Returns:
-        Probabilities in [0, 1]. Each row sums to ``1 - positive_share``, or to 0 if no candidate of
-        the row has a finite similarity.
+        Probabilities in [0, 1]. Unless ``positive_share`` is ``None``, each row sums to
+        ``1 - positive_share``, or to 0 without a finite similarity.
 
     Raises:
         ValueError: if ``temperature`` or ``positive_share`` is out of range.

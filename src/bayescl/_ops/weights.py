@@ -15,7 +15,7 @@ from bayescl._types import Bool, Float, Tensor
 def importance_weights(
     proposal_cdf: Float[Tensor, "*shape"], *, alpha: float, beta: float, tau_plus: float
 ) -> Float[Tensor, "*shape"]:
-    r"""Compute the ratio of the target density to the density of unlabeled candidates.
+    r"""Compute the density ratio of hard true negatives to unlabeled candidates.
 
     .. math::
         w = \frac{\phi_{THN}}{\phi_{UN}}
@@ -25,7 +25,7 @@ def importance_weights(
 
     Args:
         proposal_cdf: Proposal CDF, in [0, 1]; see :func:`~bayescl.functional.proposal_cdf`.
-        alpha: Probability that a positive outscores a negative, in [0.5, 1].
+        alpha: Probability that a positive is the larger of two draws, in [0.5, 1].
         beta: Hardness, in [0.5, 1]. At 0.5 the weights only correct for false negatives. Larger
             values upweight similar candidates.
         tau_plus: Prior probability that a candidate is a positive, in [0, 1).
@@ -72,7 +72,7 @@ def logit_weights(
 
     Args:
         unlabeled: Logits of each anchor's candidates. Not differentiated.
-        alpha: Probability that a positive outscores a negative, in [0.5, 1].
+        alpha: Probability that a positive is the larger of two draws, in [0.5, 1].
         beta: Hardness, in [0.5, 1]. At 0.5 the weights only debias.
         tau_plus: Prior probability that a candidate is a positive, in [0, 1).
         valid: True where a candidate counts. Default: all count.

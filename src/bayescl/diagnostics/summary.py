@@ -93,7 +93,7 @@ class Diagnosis:
         anchors: Number of anchors.
         effective: Effective numbers of negatives.
         label_free: Label-free ``alpha`` at the loss's ``tau_plus``, or else at the measured one.
-            ``None`` without both.
+            ``None`` without either.
         measured: ``alpha`` from the labels. This and the following are ``None`` without labels.
         measured_tau_plus: Share of false negatives among the candidates.
         by_weight: Detection of false negatives by small weights.

@@ -102,7 +102,7 @@ class NTXentLoss(GenericPairLoss):  # type: ignore[misc]
         ref_emb: Float[Tensor, "columns dim"],
         ref_labels: Tensor | None,
     ) -> Any:
-        """Compute the loss of every positive pair for the reducer, or the mean."""
+        """Compute the losses of positive pairs for the reducer, or directly their mean."""
         if not self.on_inner_products or (labels is None and indices_tuple is None):
             return super().compute_loss(embeddings, labels, indices_tuple, ref_emb, ref_labels)
         ours = self._ours(mean=self._is_mean)

@@ -74,7 +74,7 @@ class ContrastiveRankingLoss(nn.Module):
         teacher: Source of soft targets. ``"documents"`` takes the model's own embeddings of the
             positives, without gradient and without another forward pass. ``"label"`` takes the data
             set's label column, an embedding of each pair's document by any model.
-            Another model encodes the decoded texts itself. Candidates with similar documents share
+            A model passed here encodes the decoded texts. Candidates similar to the positive share
             ``1 - loss.positive_share`` of the target. Hard negatives get target probability only
             with ``margin.extra``. ``"scores"`` takes the label column as scores of the row's
             documents, ``[batch, documents]``: positives, then hard negatives, NaN for no score. The
@@ -458,7 +458,7 @@ def ranking_dataset(dataset: Dataset, *, num_positives: int = 1, scores: str = "
         the label column. Lists of scores are filled with NaN. Other label columns are unchanged.
 
     Raises:
-        ValueError: if a row has no anchor or no positive, a cell is anything else, or a list of
+        ValueError: if a row has no anchor or no positive, a cell has another type, or a list of
             scores has the wrong length. The message names the row, counted from 0.
 
     Example:

@@ -51,8 +51,9 @@ def bayesian_loss(
     Args:
         positive: Logit of each anchor's positive. Differentiated.
         unlabeled: Logits of each anchor's candidates. Differentiated.
-        alpha: Probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
-        beta: Hardness, in [0.5, 1]. At 0.5 the loss only corrects for false negatives. Larger
+        alpha: Quality of the encoder, in [0.5, 1]; the paper uses its AUC. See
+            :class:`~bayescl.estimation.MeasuredAlpha`.
+        beta:  Hardness, in [0.5, 1]. At 0.5 the loss only corrects for false negatives. Larger
             values upweight similar candidates.
         tau_plus: Prior probability that a candidate is a positive, in [0, 1).
         valid: True where a candidate counts. A row without candidates has loss 0. Default: all
@@ -83,15 +84,15 @@ class BayesianContrastiveLoss(ContrastiveLoss):
     """Bayesian contrastive loss: InfoNCE with importance weights on the candidates.
 
     At ``beta=0.5``, a candidate's weight increases with its probability of being a true negative.
-    Larger values of ``beta`` raise the weights of similar candidates. It depends only on
+    Larger values of ``beta`` raise the weights of similar candidates. A weight depends only on
     the candidate's rank among the anchor's candidates, so the loss makes no assumption about the
     distribution of logits. ``alpha``, ``beta`` and ``tau_plus`` can be changed during training and
     are part of ``state_dict``.
 
     Args:
         tau_plus: Prior probability that a candidate is a positive, in [0, 1). Default: 0.1.
-        alpha: Probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1].
-            Default: 0.9.
+        alpha: Quality of the encoder, in [0.5, 1]; the paper uses its AUC. See
+            :class:`~bayescl.estimation.MeasuredAlpha`. Default: 0.9.
         beta: Hardness, in [0.5, 1]. At 0.5 the loss only debiases; larger values give hard
             negatives more weight. Default: 0.5.
         num_classes: Number of classes. Sets ``tau_plus`` to ``1 / num_classes`` if ``tau_plus`` is

@@ -56,10 +56,9 @@ class Debiased(LogSumObjective):
     def slopes(self, positive: PositiveLogits, log_sums: tuple[PerAnchor | float, ...]) -> Slopes:
         r"""Return the loss and its derivatives in closed form, for finite logits.
 
-        With the mean exponential :math:`e^m`, the remaining share is
-        :math:`k = 1 - \tau^+ e^{s^+ - m}`, and the gap
+        Let :math:`e^m` be the mean exponential and :math:`k = 1 - \tau^+ e^{s^+ - m}`. The gap
         :math:`\log G - s^+ = m - s^+ + \log k + \log N - \log\tau^-` has the derivatives
-        :math:`1 / k` by m and :math:`-1 / k` by the positive; on the floor, 0 and -1.
+        :math:`1 / k` with respect to m and :math:`-1 / k` to :math:`s^+`; on the floor, 0 and -1.
         """
         if type(self).from_log_sums is not Debiased.from_log_sums:
             return super().slopes(positive, log_sums)
