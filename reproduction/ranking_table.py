@@ -162,7 +162,7 @@ def cell_plan(request: RankingRequest, data: str | RankingData, encoder: str) ->
         if loss not in grids:
             known = ", ".join(grids)
             raise ValueError(f"the plan of {name}-{encoder} has settings for {known}, not {loss}")
-    check_once("losses", request.losses or list(grids), "every loss")
+    check_once("losses", request.losses or list(grids))
     tried = {loss: settings_of(grids[loss]) for loss in request.losses or grids}
     ials = settings_of(plan["ials_grid"])
     if request.size == "smoke":

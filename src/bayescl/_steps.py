@@ -17,8 +17,8 @@ from bayescl.batch import Batch
 from bayescl.rows import Rows
 
 _TEMPERATURE = (
-    "the temperature (a learnable one belongs to the module that DistributedDataParallel wraps, or "
-    "processes drift apart)"
+    "the temperature (a learnable temperature must be in the module that "
+    "DistributedDataParallel wraps)"
 )
 
 
@@ -29,7 +29,7 @@ def reversed_pairs(batch: Batch) -> Batch:
     if isinstance(target, Tensor):
         target = target.narrow_copy(1, 0, len(pairs)).t()
         target = target.coalesce() if target.is_sparse else target
-        check_probabilities("target in the second direction", target)
+        check_probabilities("target (transposed for both_directions)", target)
     return replace(
         batch,
         anchors=pairs,
@@ -115,14 +115,17 @@ def _kind(batch: Batch) -> list[tuple[str, Any]]:
     kinds = (distributed.kind_of(block.embeddings.flatten(0, -2)) for block in batch.columns)
     return [
         ("whether extra is given", len(batch.columns) > 1),
-        ("which candidates are an anchor's own", [block.are_own for block in batch.columns]),
+        ("whether anchors have their own candidates", [block.are_own for block in batch.columns]),
         *(
             (f"the shape of {field.name} per row", widths.get(field.name))
             for field in fields(Rows)
             if field.name not in ("embeddings", "log_q")
         ),
         *(
-            (f"whether block {number} has {field.name}", getattr(block, field.name) is not None)
+            (
+                f"whether candidate block {number} has {field.name}",
+                getattr(block, field.name) is not None,
+            )
             for number, block in enumerate(batch.columns)
             for field in fields(Rows)
         ),

@@ -486,9 +486,9 @@ class ContrastiveLoss(nn.Module):
                         and not (name == "target" and part.shape[1] == batch.num_candidates)
                     ):
                         raise ValueError(
-                            f"{name} must be None if both_directions and gather are set: a matrix "
-                            "with the columns of all processes cannot describe the second "
-                            "direction; pass groups instead"
+                            f"with both_directions and gather, {name} cannot have the columns of "
+                            "all processes: pass groups, or a target with the columns of this "
+                            "process"
                         )
                 batches.append(reversed_pairs(batch))
         return self.evaluate(*batches, temperature=temperature, margin=margin)

@@ -92,7 +92,7 @@ def cached_backward(
             )
     if len(encoders) != len(views) or not views:
         raise ValueError(
-            "views must have at least one entry, one per encoder, "
+            "views must have one entry per encoder, at least one, "
             f"got {len(views)} views and {len(encoders)} encoders"
         )
     for number, chunks in enumerate(views):

@@ -83,7 +83,7 @@ def check_margin(margin: Margin, batches: Sequence[Batch]) -> None:
         if is_eager_cpu(limit) and float(limit) >= 1 and bool((similarity > 1 - 1e-5).all()):
             raise ValueError(
                 f"{margin} excludes nothing: anchors and positives have the same teacher, so the "
-                "similarity of each positive is 1. Pass a negative absolute, a relative below 1, "
+                "similarity of each positive is 1. Pass absolute below 0, relative below 1, "
                 "or a teacher for each side: Rows(..., teacher=...)"
             )
 

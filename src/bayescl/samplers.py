@@ -111,8 +111,8 @@ class DomainBatchSampler(Sampler[list[int]]):
         median = int(self._counts[self._domain_of].median())
         if median < min(self._size, _SMALL):
             warnings.warn(
-                f"half of the items are in domains of at most {median} items, with few candidates "
-                "under domains=: merge similar domains, or set the domain of these items to -1, "
+                f"half of the items are in domains of at most {median} items, so domains= leaves "
+                "few candidates: merge similar domains, or set the domain of these items to -1, "
                 "which matches every domain",
                 stacklevel=2,
             )

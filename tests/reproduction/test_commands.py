@@ -73,7 +73,7 @@ BAD = [
     ("simulate mess", "experiment must be one of densities, weights"),
     ("tables nothing", "Choose from"),
     ("tables prior --out file", "file exists and is not a folder"),
-    ("tables ranking --data , ", "data must name each once, got none"),
+    ("tables ranking --data , ", "data must contain distinct names, got none"),
     ("tables ranking --data ml-100k-author", "author-split/train.csv and test.csv beside it"),
     ("tables all --device cpu --size paper --epochs 1", "bayescl data fetch"),
 ]

@@ -79,7 +79,8 @@ def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]
                     array = np.lib.format.read_array(packed, allow_pickle=False)
         if array.ndim not in dimensions:
             allowed = " or ".join(map(str, dimensions))
-            raise ValueError(f"the number of dimensions must be {allowed}, got shape {array.shape}")
+            what = name or "it"
+            raise ValueError(f"{what} must have {allowed} dimensions, got shape {array.shape}")
         return array
     except Exception as error:
         raise unreadable(path, error) from None

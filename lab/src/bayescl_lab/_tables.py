@@ -225,8 +225,9 @@ def _with_simple_quotes(path: Path, text: str, separator: str, quote: str | None
                 if quote is None and commas and all(it.count(separator) == commas for it in own):
                     raise ValueError(
                         f"{path}, line {before + 1}: a quoted value ends {len(own) - 1} lines "
-                        "below, but these lines look like rows: pass --quote none if quotes are "
-                        "ordinary characters, or --quote double if the value has line breaks"
+                        "below, but these lines look like rows: remove the quotes, or, for "
+                        "interactions, pass --quote none (ordinary characters) or --quote double "
+                        "(line breaks)"
                     )
                 row = [" ".join(value.splitlines()) for value in row]
             writer.writerow(row)
@@ -234,8 +235,8 @@ def _with_simple_quotes(path: Path, text: str, separator: str, quote: str | None
             before = reader.line_num
     except csv.Error as error:
         raise ValueError(
-            f"{path}, line {before + 1}: broken quotes ({error}): pass --quote none if quotes are "
-            "ordinary characters"
+            f"{path}, line {before + 1}: broken quotes ({error}): remove them, or, for "
+            "interactions, pass --quote none"
         ) from None
     return written.getvalue()
 
@@ -243,8 +244,8 @@ def _with_simple_quotes(path: Path, text: str, separator: str, quote: str | None
 def _wrong_encoding(path: Path, line: int, encoding: str | None) -> ValueError:
     """Return an error for text in another encoding, or a file that is not text."""
     return ValueError(
-        f"cannot read {path}: line {line} is not {encoding or 'UTF-8'}: name the encoding, such as "
-        "latin-1, with --encoding, or convert the file to CSV, TSV or Parquet"
+        f"cannot read {path}: line {line} is not {encoding or 'UTF-8'}: convert the file to UTF-8 "
+        "text or Parquet, or, for interactions, pass --encoding, such as latin-1"
     )
 
 

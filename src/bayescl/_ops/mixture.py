@@ -93,7 +93,7 @@ class PairMixture:
         if easy + hard == 0:
             raise ValueError(
                 "alpha and beta must not both be 1: a perfect encoder has no hard true negatives, "
-                "so the target of importance sampling is empty"
+                "so the importance weights are undefined"
             )
         return cls(easy / (easy + hard), hard / (easy + hard))
 

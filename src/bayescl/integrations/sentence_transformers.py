@@ -143,7 +143,7 @@ class ContrastiveRankingLoss(nn.Module):
         if (loss.needs_groups and "groups" not in fields) or (
             loss.needs_labels and "labels" not in fields
         ):
-            raise ValueError(f"loss must not require labels, got {type(loss).__name__}")
+            raise ValueError(f"{type(loss).__name__} needs label_column='groups' or 'labels'")
         self.model = model
         self.loss = loss
         self.both_directions = both_directions

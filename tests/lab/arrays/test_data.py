@@ -61,7 +61,7 @@ def test_tables_with_gaps_are_refused_in_one_line(tmp_path, columns, message):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": X[:, :, None, None]}, "dimensions must be 2 or 3"),
+        ({"x": X[:, :, None, None]}, "x must have 2 or 3 dimensions"),
         ({"x": X.astype(complex)}, "x must contain real numbers"),
         ({"x": np.full((60, 3), 7.0)}, "all features are constant"),
         ({"x": np.full((60, 3), 1e300)}, "too large values"),
@@ -69,7 +69,7 @@ def test_tables_with_gaps_are_refused_in_one_line(tmp_path, columns, message):
         ({"y": X}, "has no array x"),
         ({"x": X, "labels": LABELS[:5]}, "labels must have one value per item"),
         ({"x": X, "labels": X[:, 0]}, "integers or strings"),
-        ({"x": X, "ids": np.zeros(60)}, "ids must differ"),
+        ({"x": X, "ids": np.zeros(60)}, "ids must differ, got 1 distinct of 60"),
         ({"x": X, "labels": np.zeros(60, int)}, "probes need two classes"),
         ({"x": X, "labels": LABELS, "is_train": np.ones(60, bool)}, "leave items for both parts"),
         ({"x": np.array([X, X[:3]], dtype=object)}, "Python objects"),

@@ -80,8 +80,8 @@ def test_inspect_measures_what_embed_writes_and_each_says_which(bayescl, run):
         assert bayescl(f"embed run --of train --output {output} --out e.parquet").status == 0
         assert set(pl.read_parquet("e.parquet")["output"]) == {output}
         shown = bayescl("inspect e.parquet --out e.html").out
-        assert f"Measured on {output} of unaugmented images" in shown
-        assert f"Measured on {output} of unaugmented images" in Path("e.html").read_text()
+        assert f"Measured on {output} of unaugmented items" in shown
+        assert f"Measured on {output} of unaugmented items" in Path("e.html").read_text()
         figures.append(json.loads(Path("e.json").read_text())["neighborhood"])
     assert figures[0]["same_domain"] == pytest.approx(figures[1]["same_domain"], abs=0.005)
     assert figures[0]["effective_dim"] == pytest.approx(figures[1]["effective_dim"], rel=1e-3)
@@ -116,7 +116,7 @@ def test_a_finished_run_refuses_other_images_and_follows_its_own(bayescl, run):
     assert bayescl("evaluate run").status == 0
     Path("moved/000.png").unlink()
     complaint = bayescl("train images --resume --out run --data moved").complaint
-    assert "images changed since training: 1 fewer" in complaint
+    assert "images changed since training: 1 removed" in complaint
 
 
 def test_unlabeled_images_of_an_archive_are_in_no_figure(bayescl):

@@ -76,7 +76,7 @@ def test_an_evaluation_without_a_held_out_part_says_so_and_the_page_has_the_coun
 def test_an_id_that_differs_by_a_decimal_point_gets_a_hint(bayescl):
     Path("a.csv").write_text("user,item\nann,i0\n" + "".join(f"{u}.0,i{i}\n" for u, i in PAIRS))
     assert bayescl(f"{TRAIN} --data a.csv").status == 0
-    assert "has no user 3, but 3.0" in bayescl("recommend run --user 3").complaint
+    assert "has no user 3; 3.0 is known" in bayescl("recommend run --user 3").complaint
 
 
 HOSTILE = [
@@ -90,7 +90,7 @@ HOSTILE = [
     ("recommend run --user 1234", "a.csv has no user 1234"),
     ("evaluate run --data a.csv", "has no new interactions"),
     ("embed run --of images --out e.npy", "of must be one of items, users, got 'images'"),
-    ("embed run --data a.csv --out e.npy", "--data is for images"),
+    ("embed run --data a.csv --out e.npy", "--data is for encoders"),
 ]
 
 

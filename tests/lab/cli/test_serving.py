@@ -26,7 +26,7 @@ def test_a_run_is_judged_on_its_own_record_or_on_other_data(bayescl, recommender
     assert Result.read_file(Path("run/evaluation.json")).row.scores == scores
     # Pairs that the run was trained on never count.
     assert bayescl("evaluate run --data bought.csv").status == 0
-    said = "interactions that the run was trained on left out"
+    said = "interactions used in training left out"
     assert said in Path("run/evaluation.json").read_text()
 
 
@@ -77,7 +77,7 @@ def test_a_run_is_evaluated_on_one_user_and_names_ids_that_it_does_not_know(baye
     assert 0 < Result.read_file(Path("run/evaluation.json")).sizes["other.csv"] < 24
     unknown = "other.csv has no interaction of a user and an item that the run knows: "
     table("u-3.0", "film")
-    expected = f"{unknown}1 of 1 users are unknown (u-3.0, but u-3)"
+    expected = f"{unknown}1 of 1 users are unknown (u-3.0; u-3 is known)"
     assert bayescl("evaluate run --data other.csv").complaint == expected
     table("u-3", "tune")
     expected = f"{unknown}24 of 24 items are unknown (tune 0)"
@@ -142,7 +142,7 @@ def test_images_that_came_went_or_changed_are_refused_by_count(bayescl, encoder,
     assert bayescl("evaluate run").status == 0
     shutil.copy("photos/cats/03.png", "photos/cats/further.png")
     outcome = bayescl("evaluate run")
-    assert "photos: images changed since training: 1 more" in outcome.complaint
+    assert "photos: images changed since training: 1 added" in outcome.complaint
     Path("photos/cats/further.png").unlink()
     shutil.copy("photos/cats/04.png", "photos/dogs/04.png")
     for command in ("evaluate run", "inspect run", "embed run --out e.npy"):

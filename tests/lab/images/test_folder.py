@@ -181,7 +181,7 @@ def test_files_of_several_pages_are_counted_and_named_and_the_first_page_is_read
     assert pixels_of(train)[0] == pages[0].tobytes()
     (remark,) = remarks
     assert remark.endswith(
-        "only the first page is read of 2 files: a.tif (3 pages), b.gif (3 pages)"
+        "only the first page of 2 files is read: a.tif (3 pages), b.gif (3 pages)"
     )
 
 

@@ -79,7 +79,7 @@ def test_a_folder_of_lightgcn_keeps_its_split_and_validates_per_user(write):
     for options, message in (
         ({"user_column": "u"}, "has a fixed format: user_column is for tables"),
         ({"test_data": "other.csv"}, "has a fixed format: test_data is for tables"),
-        ({"split": "last"}, "split must be 'given', got 'last'"),
+        ({"split": "last"}, "split must be 'given' or 'none', got 'last'"),
     ):
         with pytest.raises(ValueError, match=message):
             load_interactions(folder, **options)

@@ -132,7 +132,7 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         (lambda: CHECKED(A, B, target=NAN[0, 0].expand(8, 8)), "target must be finite"),
         (
             lambda: LOSS.in_batch(A, B, target=ONE_COLUMN, both_directions=True),
-            "target in the second direction must contain probabilities",
+            "target (transposed for both_directions) must contain probabilities",
         ),
         (
             lambda: LOSS(A, B, labels=A.abs()),

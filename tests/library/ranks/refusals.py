@@ -56,7 +56,7 @@ CASES: dict[str, Callable[[bool, int], object]] = {
     "shared columns on rank 1 (the candidates of all processes": lambda odd, world: LOSS.in_batch(
         rows(4), rows(4), valid=mask(4, 4 if odd else 4 * world)
     ),
-    "valid must be None if both_directions and gather are set": lambda odd, world: LOSS.in_batch(
+    "with both_directions and gather, valid cannot have": lambda odd, world: LOSS.in_batch(
         rows(4), rows(4), valid=mask(4, 4 * world) if odd else None, both_directions=True
     ),
     "the layout must be the same on every process, got in_batch on rank 0": lambda odd, _: (
@@ -127,13 +127,13 @@ CASES: dict[str, Callable[[bool, int], object]] = {
     "the shape of labels per row must be the same on every process": lambda odd, _: LOSS.in_batch(
         rows(4), rows(4), labels=LABELS if odd else None
     ),
-    "whether block 1 has teacher must be the same on every": lambda odd, _: LOSS.in_batch(
+    "whether candidate block 1 has teacher must be the same on every": lambda odd, _: LOSS.in_batch(
         rows(4),
         rows(4),
         extra=Rows(rows(2), teacher=rows(2) if odd else None),
         teacher=rows(4),
     ),
-    "whether block 1 has log_q must be the same on every process": lambda odd, _: LOSS.in_batch(
+    "whether candidate block 1 has log_q must be the same on": lambda odd, _: LOSS.in_batch(
         rows(4),
         rows(4),
         extra=Rows(rows(2), log_q=torch.zeros(2) if odd else None),

@@ -151,7 +151,9 @@ def _store(
         raise ValueError(f"{name}: ids must have one value per item, got shape {list(ids.shape)}")
     ids = None if ids is None else ids.astype(str)
     if ids is not None and len(np.unique(ids)) < len(ids):
-        raise ValueError(f"{name}: ids must differ, got {len(np.unique(ids))} of {len(ids)} items")
+        raise ValueError(
+            f"{name}: ids must differ, got {len(np.unique(ids))} distinct of {len(ids)}"
+        )
     store = labeled_store(
         torch.from_numpy(values),
         *given.values(),

@@ -1,7 +1,7 @@
 """The ``bayescl`` command.
 
-Every command is a function in the module of its first word: ``bayescl train images`` is ``images``
-in ``train.py``. ``_app.py`` lists the commands. The options of a command, their types and help
+A command is a function in the module of its first word (``bayescl train images``: ``images`` in
+``train.py``) or in ``finished.py``. ``_app.py`` lists the commands. Options, their types and help
 come from the function's signature and docstring. Import heavy libraries inside the function.
 """
 

@@ -39,7 +39,7 @@ class Call:
         typed: Names of the options on the command line, without options from a file or a run's
             folder.
         options: Values of all options that affect the result of a run, as plain values.
-        methods: Values of single methods: the mapping "methods" of a configuration file.
+        methods: Values by method: the mapping "methods" of a configuration file.
         print_config: Whether the command must return its settings instead of using them.
     """
 
@@ -64,7 +64,7 @@ class Hyperparameters:
         concentration: Exponent of the weights, at least 0 (hard).
         alpha: Probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1]
             (bayesian).
-        beta: Hardness, in [0.5, 1] (bayesian).
+        beta: Hardness of negatives, in [0.5, 1] (bayesian).
     """
 
     temperature: float | None = None

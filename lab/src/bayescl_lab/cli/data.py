@@ -26,7 +26,7 @@ def list() -> None:
     screen = console()
     screen.print(shown)
     screen.print(
-        f"The data folder is {DATA_VARIABLE}, or ./data if it is not set. bayescl data fetch NAME "
+        f"The data folder is ${DATA_VARIABLE}, or ./data if it is not set. bayescl data fetch NAME "
         "downloads a data set or explains how to get it."
     )
 

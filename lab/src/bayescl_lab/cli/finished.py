@@ -51,7 +51,7 @@ def embed(
         write_atomically(out, content.getvalue())
     else:
         write_table(frame, out)
-    kind = f" ({frame['output'][0]} of images)" if "output" in frame else ""
+    kind = f" ({frame['output'][0]})" if "output" in frame else ""
     say(f"{len(array)} embeddings of {array.shape[1]} coordinates{kind}: {out}")
 
 

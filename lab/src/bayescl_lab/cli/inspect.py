@@ -22,12 +22,12 @@ class OfFile:
     Attributes:
         labels: Name of the array of labels, numbers or strings. Default: "labels", if there is such
             an array.
-        ids: Name of the array with an id for each row, such as a document. Rows with the same id
+        ids: Name of the array of row ids, such as ids of documents. Rows with the same id
             are not candidates of each other. Default: "ids", if there is such an array.
         by: Name of the array with a possible nuisance, such as the batch, speaker or device of each
             item. Default: "domains", if there is such an array.
         unknown: Comma-separated strings that mean an unknown label, id or nuisance. Default: -1,
-            nan, NA, None, null and similar ones. Empty values always are.
+            nan, NA, None, null and similar. Empty values are always unknown.
         batch_size: Number of items in a batch. Default: 256.
         documents: File with the embeddings of the documents, if the first file holds queries.
         teacher: File with embeddings of the same items by another model, which orders the suspects.
@@ -58,7 +58,7 @@ def inspect(
     For a run on images, images are embedded without augmentation, after the projection head.
 
     Args:
-        run_or_file: Run folder of "train images", or file of embeddings.
+        run_or_file: Run folder of an encoder, or file of embeddings.
         data: Images to inspect. Default: the training images of the run, which must be unchanged.
         encoder: Name of your own encoder, my_module:build, if the run has one.
         out: HTML page. Default: inspection.html in the run folder, or NAME-inspection.html beside

@@ -40,8 +40,8 @@ def arrays(
     """Train an encoder on rows of numbers or signals with one loss, and evaluate it.
 
     Args:
-        loss: Loss to train with. The suffix "+teacher" adds a teacher, see --teacher. The
-            next options are hyper-parameters of the loss.
+        loss: Loss to train with. The suffix "+domains" sets --domains. "+teacher" adds a teacher,
+            see --teacher. The next options are hyper-parameters.
     """
     return _train_encoder(ArraySettings, settings, loss, hyperparameters, run_options, called)
 
@@ -57,8 +57,8 @@ def images(
     """Train an encoder on images with one loss, and evaluate it with every probe.
 
     Args:
-        loss: Loss to train with. The suffix "+teacher" adds a teacher, see --teacher. The
-            next options are hyper-parameters of the loss.
+        loss: Loss to train with. The suffix "+domains" sets --domains. "+teacher" adds a teacher,
+            see --teacher. The next options are hyper-parameters.
     """
     return _train_encoder(ImageSettings, settings, loss, hyperparameters, run_options, called)
 

@@ -79,7 +79,7 @@ def values_of_methods(
         >>> values_of_methods(["bpr", "hard"], ["bpr", "hard"], given={"tau_plus": 0.1}, own={})
         {'bpr': {}, 'hard': {'tau_plus': 0.1}}
     """
-    check_once("losses", names, "every loss")
+    check_once("losses", names)
     for name in names:
         check_choice("loss", name, choices)
     shared = {name: value for name, value in given.items() if value is not None}

@@ -97,7 +97,7 @@ def name_of(values: Values) -> str:
     )
 
 
-def check_once(name: str, values: Sequence[str], what: str = "each") -> None:
+def check_once(name: str, values: Sequence[str]) -> None:
     """Check that there is at least one name, and no name twice."""
     if not values or len(set(values)) < len(values):
-        raise ValueError(f"{name} must name {what} once, got {', '.join(values) or 'none'}")
+        raise ValueError(f"{name} must contain distinct names, got {', '.join(values) or 'none'}")

@@ -37,7 +37,7 @@ class SimCLRAugmentation(Augmentation):
     blur with a standard deviation of 0.1 to 2 (half). Saturation and hue change only in RGB images.
 
     Args:
-        strength: Strength of the augmentation; see :func:`draw_view_parameters`.
+        strength: Strength of the augmentation; see :func:`draw_parameters`.
         size: Side of the views in pixels. Default: the size of the images.
 
     Reference:

@@ -203,7 +203,7 @@ def _decoded(
         remarks.append(f"{resized} of {images} scaled and cropped to {width} x {height} pixels")
     pages = {file.name: headers[file.path].pages for file in files if file.path in headers}
     if several := [f"{name} ({count} pages)" for name, count in pages.items() if count > 1]:
-        remarks.append(f"only the first page is read of {len(several)} files: {listed(several, 3)}")
+        remarks.append(f"only the first page of {len(several)} files is read: {listed(several, 3)}")
     if clear := sum(header.has_alpha for header in headers.values()):
         remarks.append(f"the transparency of {clear} images is dropped")
     return torch.from_numpy(pixels), left_out, remarks

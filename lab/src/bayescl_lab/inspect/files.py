@@ -115,7 +115,7 @@ def read_embeddings(
                 raise ValueError(f"{path}: {source} must have one value per row")
             known[role] = arrays[source]
     if "output" in arrays:
-        known["measured"] = f"{arrays['output'][0]} of unaugmented images"
+        known["measured"] = f"{arrays['output'][0]} of unaugmented items"
     if "domains" not in arrays:
         known["by"] = tuple(by)
     embeddings = _numbers(path, "embeddings", arrays["embeddings"])

@@ -51,13 +51,17 @@ def embeddings_page(advice: Advice, name: str, measured: str) -> str:
 def measures_table(advice: Advice) -> ReportTable:
     """Return a table of false negatives in a batch, and of neighborhoods."""
     found, around = advice.diagnosis, advice.diagnosis.neighborhood
-    false = "candidates, counted with labels"
+    false = "candidates of its class"
     rows = [
         ("false negatives of an anchor", number(found.false_negatives, ".1f"), false),
         ("tau_plus", number(found.tau_plus, ".4f"), f"their share of {found.candidates}"),
         ("alpha", number(found.alpha), "how well similarity finds them, from 0.5 to 1"),
         ("false among the nearest", number(found.nearest_false, ".1%"), _NEAREST),
-        ("agreement of views", number(found.agreement, ".1%"), "of candidates are less similar"),
+        (
+            "agreement of views",
+            number(found.agreement, ".1%"),
+            "of candidates are less similar than positives",
+        ),
         (
             "nearest of the same domain",
             number(around.same_domain, ".1%"),
@@ -67,12 +71,12 @@ def measures_table(advice: Advice) -> ReportTable:
         (
             "k-NN, other domains",
             number(around.knn_domains, ".1%"),
-            "neighbors from other domains only; far below it, domains hide classes",
+            "from other domains; far below k-NN accuracy, domains hide classes",
         ),
         ("mean cosine", number(1 - around.variance, ".4f"), "of two items; 1 if collapsed"),
         ("copies", f"{advice.copied:.1%}", "of the items occur more than once"),
         ("effective dimension", f"{around.effective_dim:.1f}", f"of {found.dim}"),
-        ("hubs", f"{around.hub_share:.1%}", "of all nearest neighbors are 1% of the items"),
+        ("hubs", f"{around.hub_share:.1%}", "of neighbors come from 1% of the items"),
     ]
     head = ("measure", "value", "meaning")
     records = [dict(zip(head, row, strict=True)) for row in rows if row[1]]

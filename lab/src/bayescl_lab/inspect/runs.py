@@ -45,7 +45,7 @@ def run_arrays(
         for codes in (chosen.labels, chosen.domains)
     )
     embeddings = extract_features(model, chosen).cpu().numpy()
-    measured = f"head of unaugmented {store.noun}"
+    measured = f"projections of unaugmented {store.noun}"
 
     def pictures(of: Tensor) -> tuple[Tensor, Tensor]:
         shown = chosen.take(of).to(run.device)

@@ -90,7 +90,7 @@ def find_suspects(
     The probability decreases with the distance. Its rule is the first one that applies:
 
     - "labels": share of equal labels at this distance, by isotonic regression, if the labels of at
-      least 100 suspects are known. It includes suspects with known labels.
+      least 100 suspects are known. Known labels do not replace it.
     - "ids": share of items with a copy (equal ids) at a distance of at least :math:`d_{ij}`, if
       there are at least 20 copies. This is a p-value of the hypothesis that both items are the
       same, not a calibrated probability.

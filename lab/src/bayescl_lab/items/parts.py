@@ -114,8 +114,8 @@ def left_out(store: ItemStore, count: int, fold: int) -> Bool[Tensor, " items"]:
     known = domains[domains >= 0].unique().tolist()
     if len(known) <= count:
         raise ValueError(
-            f"{store.name}: leave_out needs more domains than are left out, got {count} of "
-            f"{len(known)} domains"
+            f"{store.name}: leave_out must be below the number of domains, got {count} of "
+            f"{len(known)}"
         )
     folds = -(-len(known) // count)
     generator = torch.Generator().manual_seed(derived_seed(SEED, Purpose.ORDER, fold // folds))
@@ -175,7 +175,7 @@ def parts_of(
         raise ValueError(f"{data}: no item of the {evaluate_on} split has a label")
     if evaluation is not None and len(train.class_names) < 2:  # every probe would be right
         only = f"{data}: all labels are {train.class_names[0]!r}, and probes need two classes"
-        raise ValueError(f"{only}: {train.noun} without labels are used only for training")
+        raise ValueError(f"{only}: {train.noun} without labels are not a class")
     if max_train_items is not None:
         share = min(1.0, max_train_items / len(train))
         train = train.subset(stratified_split(train.labels, share=share, seed=SEED)[0])

@@ -68,5 +68,5 @@ def only_classes(store: ItemStore, classes: Sequence[str]) -> ItemStore:
     labels = table.to(store.device)[store.labels]
     kept = labels >= 0
     if not kept.any():
-        raise ValueError(f"{store.name}: there are no images of {', '.join(classes)}")
+        raise ValueError(f"{store.name}: there are no {store.noun} of {', '.join(classes)}")
     return replace(store.subset(kept), labels=labels[kept], class_names=tuple(classes))

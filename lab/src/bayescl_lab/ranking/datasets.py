@@ -57,9 +57,9 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
     raw = read_interactions(settings)
     given = raw.test is not None
     if given and split not in (None, "given", "none"):
-        raise ValueError(f"{data} comes with a test split: split must be 'given', got {split!r}")
+        raise ValueError(f"{data} has a test split: split must be 'given' or 'none', got {split!r}")
     if split == "given" and not given:
-        raise ValueError(f"{data} comes without a test split: split cannot be 'given'")
+        raise ValueError(f"{data} has no test split: split cannot be 'given'")
     ratings: Config = {"min_rating": settings.min_rating, "sum_ratings": settings.sum_ratings}
     train, test, report = numbered_interactions(raw, **ratings)
     if split == "none":

@@ -1,4 +1,4 @@
-"""EASE: a linear model of items from items, in closed form."""
+"""EASE: an item-item linear model in closed form."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def numbered_interactions(
             before = sum(map(len, frames))
             frames = [_summed(frame) for frame in frames]
             merged = before - sum(map(len, frames))
-            counts["rows added to others of the same user and item"] = merged
+            counts["rows merged into sums by user and item"] = merged
         elif negative := sum(int((frame["rating"] < 0).sum()) for frame in frames):
             counts["ratings below 0 (if they are returns, --sum-ratings subtracts them)"] = negative
         before, rating = sum(map(len, frames)), pl.col("rating")

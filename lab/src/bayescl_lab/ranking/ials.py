@@ -40,9 +40,8 @@ class IALS(EmbeddingScorer):
         train: Training interactions.
         dim: Length of an embedding, at least 1.
         regularization: L2 penalty lambda, positive.
-        unobserved_weight: Weight alpha_0 of every pair of a user and an item. Interactions have an
-            additional weight of 1.
-            Positive.
+        unobserved_weight: Weight alpha_0 of every pair of a user and an item, positive.
+            Interactions have an additional weight of 1.
         epochs: Number of epochs, at least 1.
         seed: Seed of the initial embeddings.
 

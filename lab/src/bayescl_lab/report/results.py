@@ -120,7 +120,7 @@ def scores_table(result: Result, measures: Sequence[str] = ()) -> ReportTable:
         by_chance = 2 * stats.t.sf(2, result.seeds - 1)
         note = (
             f"Bold differences are at least two standard errors from 0. With {result.seeds} seeds, "
-            f"chance alone gives one in {100 * by_chance:.0f} of 100 cases."
+            f"{100 * by_chance:.0f} of 100 are bold by chance alone."
         )
     return ReportTable(records, about(result), note)
 
@@ -132,7 +132,7 @@ def about(result: Result) -> str:
     items, count = result.sizes.get(result.part), ""
     if items is not None and items < FEW_ITEMS:
         count = f" ({items} items, 95 % intervals in parentheses)"
-    spread = "± over draws of labels" if is_run(result) else f"mean ± {SPREAD}"
+    spread = "± standard deviation over label draws" if is_run(result) else f"mean ± {SPREAD}"
     return f"**Accuracy on the {result.part} split{count}, in percent,** {spread}."
 
 

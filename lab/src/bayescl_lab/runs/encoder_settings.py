@@ -21,8 +21,8 @@ class EncoderOptions(TrainedSettings):
 
     Attributes:
         epochs: Number of passes over the training items.
-        batch_size: Number of items per step, over all devices. Each item gives two views. If there
-            are fewer training items, half of them is used.
+        batch_size: Number of items per step, over all devices. Each item gives two views. With
+            fewer training items, a batch has half of them.
         lr: Peak learning rate. It decreases to 0 by a cosine schedule.
         weight_decay: Weight decay of Adam.
         hidden_dim: Width of the projection head's hidden layer.
@@ -37,9 +37,9 @@ class EncoderOptions(TrainedSettings):
         ranks: Kind of rank in the Bayesian loss: mid counts half of the equal logits and of the
             candidate itself, upper counts all of them, as in the paper.
         teacher: Embeddings that determine the target of a loss with a teacher: "items", the
-            embeddings of the items without augmentation by the trained network, or an .npy file
-            with one embedding per training item, such as the output of "embed". "none" is no
-            teacher. Default: items for a loss with the suffix "+teacher", else none.
+            network's own embeddings of the unaugmented items, or an .npy file with one embedding
+            per training item, such as the output of "embed". "none" is no teacher. Default: items
+            for a loss with the suffix "+teacher", else none.
         positive_share: Share of the target for the other view. The teacher, or known labels,
             determine the shares of the other items. 1 turns soft targets off.
 

@@ -55,7 +55,7 @@ def run_embeddings(
         check_choice("of", of, ("items", "users"))
         if data is not None or output != "features":
             option = "data" if data is not None else "output"
-            raise ValueError(f"--{option} is for images: a recommender has one kind of embeddings")
+            raise ValueError(f"--{option} is for encoders, not for recommenders")
         return Recommender(path).embeddings(of)
 
     of = of or ("evaluation" if data is None else "all")

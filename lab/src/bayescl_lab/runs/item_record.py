@@ -95,8 +95,8 @@ class ItemRecord:
         pairs = zip(self._compared(), now._compared(), strict=True)
         is_changed = np.any([one[old] != other[new] for one, other in pairs], axis=0)
         counts = {
-            "more": len(after) - len(new),
-            "fewer": len(before) - len(old),
+            "added": len(after) - len(new),
+            "removed": len(before) - len(old),
             "changed": int(is_changed.sum()),
         }
         changes = [f"{count} {what}" for what, count in counts.items() if count]
@@ -112,7 +112,7 @@ class ItemRecord:
         return self.arrays["parts"], classes, self.arrays["checksums"]
 
     def write_copies(self, folder: RunFolder) -> Iterator[str]:
-        """Write which items have equal checksums to ``copies.csv``, and say how many.
+        """List items with equal checksums in ``copies.csv``, and say how many.
 
         Args:
             folder: The run's folder.

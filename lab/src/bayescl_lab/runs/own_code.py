@@ -56,7 +56,7 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
 
 
 def own_code_of(settings: EncoderSettings, names: Collection[str]) -> Config:
-    """Import the encoder and views that settings name, of the settings in ``names`` only.
+    """Import custom encoder and views, from the settings in ``names`` only.
 
     Returns arguments of the run; ``None`` for names without a colon.
     """

@@ -63,9 +63,9 @@ def indices_of(ids: Iterable[object], known: AnyArray) -> NDArray[np.int64]:
 
 
 def hint(name: str, known: Container[str]) -> str:
-    """Return text such as ", but 3.0" if a known id differs only in ".0" or leading zeros."""
+    """Return "; 3.0 is known" if a known id differs only in ".0" or leading zeros."""
     close = (f"{name}.0", name.removesuffix(".0"), name.lstrip("0"))
-    return next((f", but {one}" for one in close if one in known), "")
+    return next((f"; {one} is known" for one in close if one in known), "")
 
 
 def without_formulas(frame: pl.DataFrame) -> pl.DataFrame:

@@ -204,7 +204,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
                 if there is none. A finished run is not changed. ``settings.data`` may be a new
                 location of the same images or arrays. If False, ``out`` must be empty or must not
                 exist.
-            progress: See :class:`~bayescl_lab.runs.loop.Journal`, as for ``checkpoint_every``.
+            progress: See :class:`~bayescl_lab.runs.loop.Journal`.
             checkpoint_every: Number of epochs between checkpoints.
             **given: Further arguments of the class, such as a custom ``encoder``. Pass them again
                 to resume the run.

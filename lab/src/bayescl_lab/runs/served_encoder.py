@@ -110,7 +110,7 @@ class ServedEncoder(nn.Module):
             batch_size: Number of items per forward call. Default: 256.
 
         Returns:
-            One feature per item, float32.
+            Features of the items, float32.
 
         Raises:
             ValueError: if the items have the wrong shape or values.

@@ -69,8 +69,8 @@ class TrainedSettings(StoredSettings):
     Attributes:
         evaluate_on: Split to evaluate on. The "validation" split is for choosing settings and is
             excluded from training.
-        init: Run folder with initial weights: of the encoder and the projection head, or of the
-            users and items that both runs have. Default: random weights.
+        init: Run folder with initial weights of the encoder and the projection head, or
+            (recommenders) of the users and items in both runs. Default: random weights.
         seed: Seed of weights, order, and views or candidates.
         device: Device for training. auto is a GPU if there is one.
         devices: Number of devices per node, with one process each.

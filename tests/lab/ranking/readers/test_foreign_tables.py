@@ -100,7 +100,7 @@ def _text() -> Iterator[tuple[Any, ...]]:
     yield "latin-1", text(with_titles("Ça"), TITLED).encode("latin-1"), "line 2 is not UTF-8"
     latin = text(with_titles("Ça"), TITLED).encode("latin-1")
     yield "latin-1, named", latin, {"encoding": "latin-1"}
-    yield "latin-1, named ascii", latin, {"encoding": "ascii"}, "line 2 is not ascii: name the enco"
+    yield "latin-1, named ascii", latin, {"encoding": "ascii"}, "line 2 is not ascii: convert"
     unknown = "encoding must be one that Python knows, such as latin-1, got 'klingon'"
     yield "latin-1, named otherwise", latin, {"encoding": "klingon"}, unknown
     yield "latin-1, gzip.csv.gz", gzip.compress(latin), {"encoding": "latin-1"}
@@ -131,8 +131,8 @@ def _text() -> Iterator[tuple[Any, ...]]:
     yield "no header", text(rows(), None), {"no_header": True}
     yield "a comment without header", "#a,b,c,d\n" + text(rows(), None), {"no_header": True}, "comm"
     yield "ragged", PLAIN.replace("\n", ",extra\n").replace(",extra\n", "\n", 1), "more values"
-    yield "a zip archive", b"PK\x03\x04\x14\0\0\0\x08" + PLAIN.encode(), "convert the file to CSV"
-    yield "bzip2", bz2.compress(PLAIN.encode()), "convert the file to CSV, TSV or Parquet"
+    yield "a zip archive", b"PK\x03\x04\x14\0\0\0\x08" + PLAIN.encode(), "convert the file to UTF-8"
+    yield "bzip2", bz2.compress(PLAIN.encode()), "convert the file to UTF-8 text or Parquet"
     yield "json", '{"user": 1, "item": 2}\n', 'has no column that looks like users; it has {"user"'
     yield "html", "<!DOCTYPE html><table>", "no column that looks like users; it has <!DOCTYPE"
     yield "parquet.csv", parquet()

@@ -123,7 +123,7 @@ def test_embeddings_of_a_file_teach(settings, tmp_path):
     [
         (np.zeros((5, 3)), "one embedding per training item, got 5 in .* for 63 images"),
         (np.full((63, 3), np.nan), "teacher must be finite"),
-        (np.zeros(63), "the number of dimensions must be 2"),
+        (np.zeros(63), "it must have 2 dimensions"),
     ],
 )
 def test_a_teacher_that_does_not_fit_is_refused(embeddings, message, settings, tmp_path):

@@ -84,7 +84,7 @@ def read_yahoo_r3(folder: Path, name: str) -> RawInteractions:
     chosen, drawn = (_numbers(file, 3) for [file] in files)
     kept = chosen.join(drawn.select("user").unique(), on="user", how="semi")
     left_out = chosen.height - kept.height
-    report = {"ratings of users without songs drawn at random left out": left_out}
+    report = {"ratings of users without randomly drawn songs left out": left_out}
     return RawInteractions(pl.concat([kept, drawn]), name=name, report=report if left_out else {})
 
 

@@ -28,9 +28,9 @@ class ArrayOptions(EncoderOptions):
         domain_column: Column or array of domains, such as batches, devices or subjects. Default:
             found by its name (domain, batch, plate, subject, ...), if there is one.
         unknown: Comma-separated strings that mean an unknown label or domain. Default: -1, nan, NA,
-            None, null and similar ones. Empty values always are.
-        standardize: Items over which features or channels are standardized: the training items
-            (train), or first the items of each domain (domain).
+            None, null and similar. Empty values are always unknown.
+        standardize: Standardization of features or channels: over the training items (train), or
+            within each domain first (domain).
         leave_out: Number of domains to leave out of training and to evaluate on. The seed
             determines which: consecutive seeds leave out different domains, until each domain has
             been left out once. Default: none; 30 % of the items of each class are the test split.

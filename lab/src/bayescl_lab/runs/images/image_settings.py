@@ -24,7 +24,7 @@ class ImageOptions(EncoderOptions):
     Attributes:
         data: Name of a data set (see "bayescl data list"), a folder of images, or an .npz file with
             an array "images" and optionally "labels" and "domains".
-        table: CSV, TSV or Parquet file with labels or domains of the images of a folder.
+        table: CSV, TSV or Parquet file with labels or domains of a folder's images.
         file_column: Column of files in the table. Default: found by its name (file, path, image,
             ...).
         label_column: Column of labels in the table: numbers or strings, empty if unknown. Default:
@@ -32,13 +32,14 @@ class ImageOptions(EncoderOptions):
         domain_column: Column of domains in the table. Default: found by its name (domain, batch,
             device, ...), if there is one.
         unknown: Comma-separated strings that mean an unknown label or domain, in a table or an .npz
-            file. Default: -1, nan, NA, None, null and similar ones. Empty values always are.
+            file. Default: -1, nan, NA, None, null and similar. Empty values are always unknown.
         folders: Meaning of the folders of images: classes or domains.
         max_train_images: Approximate number of training images, with the same share of each class.
             Default: all.
-        image_size: Side in pixels that the images of a folder are resized to. Default: no resizing.
-        encoder: "small"; a ResNet of torchvision such as resnet18, resnet34 or resnet50; or your
-            own, my_module:build, where build() returns it.
+        image_size: Side in pixels that a folder's images are resized to. Default: chosen if sizes
+            differ or exceed 512.
+        encoder: "small"; a ResNet of torchvision such as resnet18 or resnet50; or your own,
+            my_module:build, where build() returns it.
         width: Number of channels of the small encoder's first block.
         stride: Stride of the first convolution of the small encoder, and of torchvision's ResNets
             on images of at most 64 pixels. 2 takes about a quarter of the time of 1.
@@ -82,7 +83,7 @@ class ImageOptions(EncoderOptions):
         if self.table is not None:  # to resume from another directory
             object.__setattr__(self, "table", str(Path(self.table).resolve()))
         elif given := [name for name in _COLUMNS if getattr(self, name) is not None]:
-            raise ValueError(f"{given[0]} is for a table: name it with --table")
+            raise ValueError(f"{given[0]} needs --table")
 
 
 @dataclass(frozen=True)

@@ -148,10 +148,8 @@ class RankingRecord:
         if trained.all():
             raise ValueError(f"{data} has no new interactions: the run was trained on all of them")
         left_out = {
-            "interactions that the run was trained on left out": int(trained.sum()),
-            "interactions of users or items that the run does not know left out": int(
-                (~is_known).sum()
-            ),
+            "interactions used in training left out": int(trained.sum()),
+            "interactions of users or items unknown to the run left out": int((~is_known).sum()),
         }
         report = {**parts.reading, **{phrase: count for phrase, count in left_out.items() if count}}
         description = {**self.description, "report": report}
