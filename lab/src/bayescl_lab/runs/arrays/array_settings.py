@@ -40,11 +40,12 @@ class ArrayOptions(EncoderOptions):
         views: auto, or your own, my_module:view, where view(items, generator) returns a view of
             each standardized item.
         noise: Standard deviation of Gaussian noise in a view, in standard deviations of the data.
+            Default: 0.8 for rows, 0.3 for signals.
         dropout: Probability that a feature of a row, or a channel of a signal, is set to its mean.
-            Default: 0.5 for rows, 0.2 for signals.
         swap: Probability that a feature of a row is replaced by its value in another row.
         crop: Smallest share of a signal that a crop keeps. Crops are resized to the whole length.
         scale: Standard deviation of the random factor of each row, or of each channel of a signal.
+            Default: 0.4 for rows, 0.2 for signals.
         epochs: Number of passes over the training items.
         domains_per_batch: Number of domains in a batch with --domains, so that each anchor has
             enough candidates of its domain.
@@ -62,11 +63,11 @@ class ArrayOptions(EncoderOptions):
     encoder: str = "auto"
     width: Count | None = None
     views: str = "auto"
-    noise: NonNegative = 0.3
-    dropout: Annotated[float, between(0.0, 0.99)] | None = None
+    noise: NonNegative | None = None
+    dropout: Annotated[float, between(0.0, 0.99)] = 0.0
     swap: Annotated[float, between(0.0, 1.0)] = 0.0
     crop: Annotated[float, between(0.01, 1.0)] = 0.5
-    scale: NonNegative = 0.2
+    scale: NonNegative | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
