@@ -55,7 +55,7 @@ def test_compare_leaves_domains_out_and_draws_embeddings(bayescl, table):
         ("--data rows.csv --label-column missing", "has no column 'missing'"),
         ("--data none.csv", "there is no file none.csv"),
         ("--data rows.csv --encoder conv1d", "encoder must be auto, mlp"),
-        ("--data rows.csv --domains --domain-column kind --leave-out 2", "leave_out must be below the number"),
+        ("--data rows.csv --domains --domain-column kind --leave-out 2", "leave_out must be below"),
         ("--data rows.csv --dropout 1.5", "dropout must be"),
     ],
 )

@@ -48,7 +48,7 @@ def test_whatever_the_standard_library_writes_is_read(rows, tmp_path_factory):
         ("u,i,n\na,x,1\n\n\nb,y,1,2\n", ", line 5: there are more values than in the first line"),
         ('u,n,i\na,"1\n2",x\nb,1, \n', ", line 4: there is no item"),
         ("u,i\n,x\n", ", line 2: there is no user"),
-        ('u,i\na,x\nb,"y\n', ", line 3: broken quotes (unexpected end of data): remove them, or, for"),
+        ('u,i\na,x\nb,"y\n', ", line 3: broken quotes (unexpected end of data): remove"),
         (
             'u,i\na,x\n"b"b,y\n',
             ", line 3: broken quotes (',' expected after '\"'): remove them",
