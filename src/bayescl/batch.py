@@ -76,7 +76,7 @@ class OfTwoViews(Excluded):
     few = 2
 
     def fill_(self, values: Float[Tensor, "rows rows"], value: float) -> None:
-        """Overwrite the entries of each row and its partner, in place."""
+        """Overwrite each row's entries for itself and its partner, in place."""
         items = len(values) // 2
         values.view(2, items, 2, items).diagonal(dim1=1, dim2=3).fill_(value)
 

@@ -205,7 +205,7 @@ class SelfSupervisedLoss(theirs.SelfSupervisedLoss):  # type: ignore[misc]
         ours = isinstance(self.loss, NTXentLoss) and self.loss.on_inner_products
         if metadata and not (ours and self.symmetric):
             raise ValueError(
-                f"{', '.join(metadata)} needs symmetric=True and an NTXentLoss of "
+                f"to pass {', '.join(metadata)}, use symmetric=True and an NTXentLoss of "
                 "bayescl with the default distance"
             )
         if ours:

@@ -121,7 +121,7 @@ def test_whatever_files_hold_is_text(tmp_path):
         ({"result.json": '{"losses": {"hard": {"metrics": {}}}, "seeds": "x"}'}, "is damaged"),
         ({"comparison.json": '{"losses": {"a": {}, "b": {}}, "seeds": 2}'}, "is damaged"),
         ({"a.json": '{"losses": 1, "baselines": 2}'}, "a.json is damaged"),
-        ({"config.yaml": "a: 1"}, "is not a run folder: its config.yaml names no run"),
+        ({"config.yaml": "a: 1"}, "is not a run folder: its config.yaml is not from a run"),
     ],
 )
 def test_a_folder_that_cannot_be_told_of_gets_one_line(tmp_path, capsys, files, message):

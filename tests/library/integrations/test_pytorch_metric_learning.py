@@ -154,7 +154,7 @@ def test_two_views_with_metadata_have_our_own_loss_and_a_regularizer(name, known
 
 def test_metadata_of_two_views_needs_rows_of_both_as_anchors():
     loss = ours.SelfSupervisedLoss(ours.NTXentLoss(), symmetric=False)
-    with pytest.raises(ValueError, match="groups needs symmetric=True"):
+    with pytest.raises(ValueError, match="to pass groups, use symmetric=True"):
         loss(rows(8, 0), rows(8, 1), groups=torch.arange(8))
 
 

@@ -84,7 +84,7 @@ def load_arrays(
     """
     path, keep = Path(data), labels_per_class or 0
     if not path.is_file():
-        raise ValueError(f"there is no file {data}: arrays are .npz, .npy, .h5ad, CSV or Parquet")
+        raise ValueError(f"there is no file {data}: pass .npz, .npy, .h5ad, CSV, TSV or Parquet")
     read = {".npz": _read_npz, ".npy": _read_npy, ".h5ad": _read_h5ad}.get(
         path.suffix.lower(), _read_table
     )

@@ -94,7 +94,7 @@ class ArrayViews(Augmentation):
             return views * (factors * kept).to(views.device) + noise.to(views.device)
 
     def view(self, items: Views, generator: torch.Generator) -> Views:
-        """Change standardized items before scale, dropout and noise are applied."""
+        """Augment standardized items before scale, dropout and noise are applied."""
         raise NotImplementedError
 
 

@@ -25,7 +25,7 @@ TRAIN_SHARE = 0.7  # share of each class for training when items are split
 class Parts:
     """Training and evaluation items, without overlap.
 
-    Labels of training items are used only by probes. Some or all may be unknown.
+    Probes, and training with labels, use labels of training items. Some or all may be unknown.
     """
 
     train: ItemStore

@@ -64,7 +64,7 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
     train, test, report = numbered_interactions(raw, **ratings)
     if split == "none":
         if evaluate_on != "test":
-            raise ValueError("split 'none' leaves no validation split: evaluate on 'test'")
+            raise ValueError("split 'none' leaves no validation split: evaluate_on must be 'test'")
         everything = train if test is None else train.joined(test)
         return RankingParts(everything, everything.subset(slice(0)), evaluate_on, report)
     kind, seed = "per-user" if given or split is None else split, settings.split_seed

@@ -88,7 +88,7 @@ class Encoder(nn.Module, ABC):
 
 
 class MatrixFactorization(Encoder):
-    """Matrix factorization: one table of users and one of items. A step uses only its rows.
+    """Matrix factorization: tables of users and items. A step reads only its batch's rows.
 
     Example:
         >>> train = Interactions.from_pairs([0, 2], [1, 4], user_ids=3, item_ids=5)

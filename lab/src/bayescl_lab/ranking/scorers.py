@@ -19,7 +19,7 @@ class Scorer(Protocol):
     num_items: int
 
     def scores(self, users: Int[Tensor, " block"]) -> Float[Tensor, "block items"]:
-        """Return scores. The caller may overwrite them."""
+        """Return scores of all items. The caller may overwrite them."""
         ...
 
 

@@ -74,7 +74,7 @@ class ReportTable:
 
 
 def as_markdown(*parts: str | ReportTable) -> str:
-    """Join paragraphs and tables with title and note as Markdown, without empty parts."""
+    """Join paragraphs and tables, with their titles and notes, as Markdown, without empty parts."""
     paragraphs: list[str] = []
     for part in parts:
         if isinstance(part, str):

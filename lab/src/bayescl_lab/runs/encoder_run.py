@@ -104,7 +104,7 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         normalization: nn.Module,
         **options: Any,
     ) -> SimCLR:
-        """Build the module, given a function that builds the encoder, and further arguments."""
+        """Build a :class:`SimCLR` with ``options``, given a function that builds its encoder."""
         settings, shape = self.settings, self.parts.train.item_shape
         with seeded(derived_seed(settings.seed, Purpose.WEIGHTS)):
             network = encoder()

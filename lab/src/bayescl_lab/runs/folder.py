@@ -139,7 +139,7 @@ class RunFolder:
             raise ValueError(f"{self.path} is not a run folder: it has no config.yaml")
         content = self.config_file.read_bytes()
         if not content.startswith(_HEADER.encode()):
-            raise ValueError(f"{self.path} is not a run folder: its config.yaml names no run")
+            raise ValueError(f"{self.path} is not a run folder: its config.yaml is not from a run")
         if not has_digest(content, ""):
             raise ValueError(f"{self.config_file} is damaged: it was changed after the start")
         kind, identity, settings = content.decode().split("\n", 2)

@@ -56,9 +56,9 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
 
 
 def own_code_of(settings: EncoderSettings, names: Collection[str]) -> Config:
-    """Import custom encoder and views, from the settings in ``names`` only.
+    """Import the custom encoder and views whose settings are in ``names``.
 
-    Returns arguments of the run; ``None`` for names without a colon.
+    Returns arguments of the run, ``None`` for settings without a colon.
     """
     values, given = vars(settings), Config()
     if "encoder" in names:

@@ -1,4 +1,4 @@
-"""Results of runs and comparisons, on images and interactions."""
+"""Results of runs and comparisons, on images, arrays and interactions."""
 
 from __future__ import annotations
 
