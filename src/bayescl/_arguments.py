@@ -49,9 +49,9 @@ def checked_embeddings(given: Mapping[str, Any], *, finite: bool) -> list[Rows]:
 
 
 def with_metadata(rows: Rows, title: str, given: Mapping[str, Tensor | None]) -> Rows:
-    """Add the metadata that a call gives to its rows, and check all metadata of the rows.
+    """Add the metadata of a call to its rows, and check all metadata of the rows.
 
-    Without a title, the rows have no metadata of their own.
+    Rows without metadata of their own have an empty title.
     """
     known = {}
     for name, part in given.items():
@@ -68,7 +68,7 @@ def checked_candidates(name: str, rows: Rows, anchors: Rows) -> Rows:
     check_shape(name, rows.embeddings, (*((len(anchors),) if own else ()), name, dim))
     for field in rows.metadata:
         if field != "log_q" and getattr(anchors, field, rows) is None:
-            raise ValueError(f"{name}.{field} needs {field}")
+            raise ValueError(f"{name}.{field} needs {field} of the anchors")
     return rows.checked(name, like=anchors)
 
 

@@ -139,7 +139,7 @@ def check_keys(
     *,
     keys: int | None = None,
 ) -> None:
-    """Check that there is one integer per row, or ``keys`` integers (default: any number)."""
+    """Check that each row has ``keys`` integers (default: any number; 0: one, without an axis)."""
     check_tensor(name, values, device)
     if values.is_floating_point() or values.is_complex():
         raise ValueError(f"{name} must contain integers, got {values.dtype}")

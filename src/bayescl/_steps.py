@@ -251,5 +251,5 @@ def refuse_not_finite(
     largest = max(float(part.embeddings.detach().abs().max()) for part in rows)
     raise ValueError(
         f"logits must be finite, got NaN or infinity for {bad} of {len(losses)} pairs: "
-        f"the largest coordinate is {largest:.3g} and the temperature {scale:.3g}"
+        f"the largest embedding coordinate is {largest:.3g} and the temperature {scale:.3g}"
     )

@@ -81,7 +81,7 @@ class OfTwoViews(Excluded):
         values.view(2, items, 2, items).diagonal(dim1=1, dim2=3).fill_(value)
 
     def partners(self, values: Float[Tensor, "rows rows"]) -> Float[Tensor, "2 items"]:
-        """Return the entries of each row and its partner as a view."""
+        """Return each row's entry for its partner, as a tensor view."""
         count = len(values)
         items = count // 2
         strides = (items * count - items, count + 1)  # to the second view; to the next item
@@ -193,7 +193,7 @@ class Batch:
 
     @property
     def _alone(self) -> Int[Tensor, "anchors few"] | None:
-        """Columns of each anchor itself and of its positive, if each anchor has one."""
+        """Columns of each anchor and of its positive, unless anchors have several positives."""
         positive = None if self.anchor_of is not None else self.positive
         if self.own is None:
             return None if positive is None else positive[:, None]

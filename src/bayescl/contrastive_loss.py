@@ -99,7 +99,7 @@ class ContrastiveLoss(nn.Module):
         chunk_size: Number of anchors at a time in the blocked engine. Default: chosen for the
             device.
         gather: Whether anchors are scored against the candidates of all processes of the default
-            process group. Gradients flow back to the processes that own them, and batches may
+            process group. Gradients flow back to the candidates' processes, and batches may
             differ in size. The processes' means average to the mean over all pairs, so gradients
             averaged over processes, as by ``DistributedDataParallel``, equal the gradients of one
             process with the whole batch. With ``reduction="sum"``, the sums add up to the sum of
@@ -407,10 +407,10 @@ class ContrastiveLoss(nn.Module):
             labels: As in :meth:`forward`.
             target: As in :meth:`forward`. Columns are ``positives``, then ``extra``. In the second
                 direction, the target is the transpose of the columns of ``positives``. With
-                ``gather``, columns may be this process's own, and must be with
-                ``both_directions``.
+                ``gather``, columns may be this process's own; with
+                ``both_directions``, they must be.
             log_q: Log probability with which each positive is sampled. It is subtracted from the
-                positive's logits, also where it is a candidate. Needed if some items occur in more
+                positive's logits, also for other anchors. Needed if some items occur in more
                 pairs than others: pass the log of each item's share of the pairs. Not
                 differentiated. For ``extra``, and for anchors in the second direction, pass
                 ``Rows(..., log_q=...)``.
@@ -462,7 +462,7 @@ class ContrastiveLoss(nn.Module):
             if own:
                 left = replace(left, **own).checked("anchors", like=right)
             if right.log_q is None and any(rows.log_q is not None for rows in more):
-                raise ValueError("extra.log_q needs log_q")
+                raise ValueError("extra.log_q needs log_q of the positives")
             columns = (right, *(checked_candidates("extra", rows, left) for rows in more))
             if self.needs_groups and more:
                 self._require(**{"extra.groups": columns[1].groups})
@@ -526,8 +526,8 @@ class ContrastiveLoss(nn.Module):
                 anchor's own are not gathered. Pass ``Rows`` to give candidates ``groups``,
                 ``domains``, ``labels``, ``log_q`` or a ``teacher``.
             anchor_of: Row of ``anchors`` that each positive belongs to, if anchors have several.
-                Logits, ranks and sums are computed once for all positives of an anchor. Mark in
-                ``valid`` or ``groups`` which candidates are positives.
+                Logits, ranks and sums are computed once for all positives of an anchor. Exclude
+                candidates that are positives by ``valid`` or ``groups``.
             positive_weight: As in :meth:`in_batch`.
             teacher: Embedding per anchor, as in :meth:`forward`. Only candidates with a teacher
                 embedding get target probability.
@@ -608,7 +608,7 @@ class ContrastiveLoss(nn.Module):
     ) -> Float[Tensor, "*anchors"]:
         """Compute the loss from your own logits, already divided by the temperature.
 
-        With ``gather``, processes exchange only their numbers of anchors, for the mean over all.
+        With ``gather``, only settings and numbers of anchors are exchanged, for the mean over all.
 
         Args:
             positive: Logit of each anchor's positive.
@@ -634,7 +634,7 @@ class ContrastiveLoss(nn.Module):
                 check_valid(valid, shape, positive.device, gathers=False)
             elif self.needs_groups:
                 raise ValueError(
-                    f"{type(self).__name__} needs the mask valid, True for true negatives"
+                    f"{type(self).__name__} needs valid, a mask that is True for true negatives"
                 )
             counted = unlabeled.detach() != -torch.inf
             if valid is not None:

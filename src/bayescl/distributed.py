@@ -6,7 +6,7 @@ the same error. This covers checks of settings and of input. Code that raises on
 elsewhere, such as an encoder or an objective of your own, does not inform the others: they wait
 until the process group ends.
 
-Reading the notes blocks, because the host must know the sizes of unequal batches. With NCCL alone,
+Reading the notes blocks the host, which must know the sizes of unequal batches. With NCCL alone,
 this synchronizes with the GPU once per call. A group made with
 ``init_process_group("cpu:gloo,cuda:nccl")`` sends notes from CPU to CPU while the GPU keeps
 working.

@@ -127,8 +127,8 @@ def measured_alpha(
         labels: Class of each item.
 
     Returns:
-        The AUC, with ``alpha`` computed in both ways. Items without candidates of both their own
-        class and another class are excluded.
+        The AUC, with ``alpha`` computed in both ways. Items that lack candidates of their own
+        class or of another class are excluded.
 
     Raises:
         ValueError: if shapes do not match, or no item has candidates of its own class and of

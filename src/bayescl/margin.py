@@ -31,8 +31,8 @@ class Margin:
             Default: False.
         by_teacher: Whether to compare similarities of the teacher's embeddings instead of the
             model's own. Candidates without a teacher are then kept. If both sides of a pair have
-            the same teacher, the positive's similarity is 1: use a negative ``absolute`` or a
-            ``relative`` below 1. Default: False.
+            the same teacher embedding, the positive's similarity is 1: use a negative ``absolute``
+            or a ``relative`` below 1. Default: False.
 
     Raises:
         ValueError: if both or none of ``absolute`` and ``relative`` are given.
@@ -82,9 +82,9 @@ def check_margin(margin: Margin, batches: Sequence[Batch]) -> None:
         limit = margin.limit(similarity.new_ones(()))
         if is_eager_cpu(limit) and float(limit) >= 1 and bool((similarity > 1 - 1e-5).all()):
             raise ValueError(
-                f"{margin} excludes nothing: anchors and positives have the same teacher, so the "
-                "similarity of each positive is 1. Pass absolute below 0, relative below 1, "
-                "or a teacher for each side: Rows(..., teacher=...)"
+                f"{margin} excludes nothing: anchors and positives have the same teacher "
+                "embeddings, so the similarity of each positive is 1. Pass absolute below 0, "
+                "relative below 1, or a teacher for each side: Rows(..., teacher=...)"
             )
 
 

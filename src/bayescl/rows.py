@@ -74,7 +74,7 @@ class Rows:
         return replace(self, embeddings=function(self.embeddings), **fields)
 
     def __getitem__(self, index: Tensor | slice) -> Rows:
-        """Return some of the rows, or the own rows of some anchors."""
+        """Return some rows, or some anchors' own rows."""
         return self.map(lambda part: part[index])
 
     def checked(self, name: str, like: Rows | None = None) -> Rows:

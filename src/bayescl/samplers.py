@@ -159,7 +159,7 @@ class DomainBatchSampler(Sampler[list[int]]):
         return {"epoch": self.epoch, "drawn": self.drawn}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume from a :meth:`state_dict`. Batches that workers prefetched are skipped."""
+        """Resume from a :meth:`state_dict`. Batches prefetched before saving are skipped."""
         self.set_epoch(state["epoch"])
         self.drawn = check_count("drawn", state["drawn"], 0)
 

@@ -87,7 +87,7 @@ def read_array(path: Path, name: str | None = None, *, dimensions: Sequence[int]
 
 
 def about_unknown(columns: Iterable[ArrayLike], unknown: Sequence[str]) -> list[str]:
-    """Return a remark on the strings among some labels or domains that mean unknown, if any."""
+    """Return a remark on strings that mean unknown among labels or domains, if any."""
     arrays = (np.asarray(column) for column in columns)
     words = (array.astype(str) for array in arrays if array.dtype.kind in "US")
     counts = Counter(word for it in words for word in it[np.isin(it, unknown)].tolist() if word)

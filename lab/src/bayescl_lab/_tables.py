@@ -8,8 +8,8 @@ counted as in an editor.
 =========  =====================================================================================
 ``quote``  values of text that start with a double quote
 =========  =====================================================================================
-default    quoted (RFC 4180). Refused with the line: quotes that do not fit, and quoted values with
-           line breaks if their lines look like rows
+default    quoted (RFC 4180). Errors: quotes that do not fit, and quoted values with line breaks if
+           their lines look like rows
 "double"   quoted; they may have line breaks
 "none"     quotes are ordinary characters
 =========  =====================================================================================
@@ -51,10 +51,10 @@ class Table:
         path: Path of the file.
         header: Name of each column, or its number from 1 if the text has no header.
         first: Values of the first line of text.
-        scan: Function of the indices of numeric columns that returns the columns by index, and
-            ``line``, the number of each row in the file. In text, values of numeric columns that
-            are not numbers are null, other columns are text, and ``surplus`` is not null in rows
-            with more values than the first line.
+        scan: Function of the indices of numeric columns. It returns all columns by index, and
+            ``line``, the number of each row in the file. In text, invalid values of numeric columns
+            are null, other columns are text, and ``surplus`` is not null in rows with more values
+            than the first line.
         has_header: Whether the first line of text has the names of the columns.
         unit: Unit of ``line`` in messages, "line" of text or "row" of Parquet.
     """
@@ -67,7 +67,7 @@ class Table:
     unit: str = "line"
 
     def read(self, columns: Mapping[str, str], *, numeric: bool = False) -> pl.DataFrame:
-        """Read columns with ``line`` and ``surplus``, given the columns by their new names.
+        """Read columns under new names, together with ``line`` and ``surplus``.
 
         Args:
             columns: Name of each column in the table, by its new name.
@@ -136,7 +136,7 @@ def open_table(
 
 
 def _decoded(path: Path, encoding: str | None) -> str:
-    """Return the text of a file, with line feeds for old line ends."""
+    """Return the text of a file, with line feeds if its line ends are carriage returns."""
     content = path.read_bytes()
     if content.startswith(b"\x1f\x8b"):
         content = gzip.decompress(content)
@@ -315,7 +315,7 @@ def find_columns(
 
 
 def each(words: str) -> list[set[str]]:
-    """Return a set of each of some words, for :func:`find_columns`."""
+    """Return a set for each word, for :func:`find_columns`."""
     return [{word} for word in words.split()]
 
 
@@ -385,7 +385,7 @@ def whole_numbers(text: pl.Series) -> pl.Series | None:
 
 
 def class_names(column: pl.Series, unknown: Sequence[str]) -> pl.Series:
-    """Convert labels, domains or files to text in composed form (NFC); empty if missing.
+    """Convert labels, domains or file names to text in composed form (NFC); empty if missing.
 
     If all known values are whole numbers, 7 and 7.0 are equal.
 

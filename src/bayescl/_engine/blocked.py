@@ -117,11 +117,11 @@ class _Once(torch.autograd.Function):
 
     @staticmethod
     def backward(_ctx: Any, *_upstream: Tensor) -> None:
-        raise RuntimeError(f"this engine is differentiable once; {_ADVICE} for second derivatives")
+        raise RuntimeError(f"this engine has no second derivatives; {_ADVICE}")
 
 
 def differentiable_once(gradient: Tensor, *inputs: Tensor) -> Tensor:
-    """Return a gradient that refuses to be differentiated by any of the inputs of a loss."""
+    """Return a gradient that raises an error if differentiated by an input of the loss."""
     result: Tensor = _Once.apply(gradient, *inputs)
     return result
 
@@ -155,8 +155,8 @@ class _Run:
     ) -> tuple[Tensor, Gradients]:
         """Compute losses, and gradients of their sum weighted by ``upstream`` (default: ones).
 
-        With two views, anchors, positives and candidates are the same rows. The gradients of all
-        three are then added to the candidates.
+        With two views, anchors, positives and candidates are the same rows. The candidates
+        then receive the sum of all three gradients.
         """
         batch = self.batch
         weight = batch.weight
@@ -199,7 +199,7 @@ class _Run:
         total: Gradients | None,
         upstream: Tensor | None,
     ) -> None:
-        """Compute losses of a few ``anchors``, already divided by the temperature, and gradients.
+        """Compute losses and gradients of a few ``anchors``, already divided by the temperature.
 
         With the gradient G of the logits ``[a, n]``, the gradient by anchors is G C / t, and the
         gradient by candidates is G' A / t.
@@ -270,8 +270,8 @@ class _Run:
     ) -> tuple[Tensor, Gradients]:
         """Compute two views in one chunk: the gradient by rows R is (G + G') R / t.
 
-        In small batches the time is the number of operations, so views of the matrix replace
-        indices where nothing else is excluded.
+        In small batches the number of operations determines the time, so strided slices replace
+        indices if only rows and their partners are excluded.
         """
         batch, temperature, rows = self.batch, self.temperature, self.batch.anchors.embeddings
         if isinstance(temperature, Tensor):

@@ -149,7 +149,7 @@ def _metadata(batch: Batch, name: str) -> Sides | None:
 
 
 def _exclusive_keys(batch: Batch) -> Sides | None:
-    """Return the anchors' groups, with the numbers of the columns to leave out."""
+    """Return the groups, with keys that exclude the anchor itself and its positives."""
     place = torch.arange(batch.num_candidates, device=batch.anchors.embeddings.device)
     keys = []
     if batch.own is not None:

@@ -26,15 +26,15 @@ reduces the tile at once. A tile is never written to memory, so memory grows wit
 - `log_sums` computes L_p, M, Y and the number of candidates: the rows of `SUMS`, [5, n]. As in
   flash attention, each row keeps its largest exponent so far, and the sums are scaled when a larger
   one comes. The teacher's softmax has a maximum of its own.
-- `gradient` computes the tile again, makes G of it, and adds its product with the other side. The
+- `gradient` computes the tile again, then G from it, and accumulates G times the other side. The
   rows are anchors for dA, and columns for dC (`ROWS_ARE_ANCHORS`).
 
-All kernels receive a named tuple, :class:`Given`. Triton compiles a kernel anew if other fields are
-``None``, so a branch like `if given.domains is not None` costs nothing at run time.
+All kernels receive a named tuple, :class:`Given`. Triton compiles a kernel for each set of fields
+that are ``None``, so a branch like `if given.domains is not None` costs nothing at run time.
 
 `_is_candidate` compares integers. A column does not count if it has one of the anchor's groups.
-The anchor itself and its positive are also groups: column j has the number j, and the anchor has
-the number of the column to leave out. -1 means none. All domains must agree, and -1 agrees with
+Further groups exclude the anchor itself and its positive: column j has the key j, and the anchor
+has the key of the column to leave out. -1 means none. All domains must agree, and -1 agrees with
 every domain. A matrix of bytes, `valid`, excludes further columns.
 
 Limits: a program loads whole rows, so dimensions are at most 256, and blocks of wide rows have fewer
@@ -95,7 +95,7 @@ def _products(x, y):
 
 @triton.jit
 def _exp_where(ok, x):
-    """Return e^x where ok and 0 elsewhere, for any x there."""
+    """Return e^x where ok and 0 elsewhere, whatever x is there."""
     return tl.where(ok, tl.exp(tl.where(ok, x, 0.0)), 0.0)
 
 
@@ -152,7 +152,7 @@ def _teacher_logits(x, y, i, j, given):
     """Return a tile of the teacher's logits, and where candidates take part in its softmax.
 
     x and y are the teacher's rows, of length 1, or 0 for items without a teacher. Known labels
-    replace the teacher: a column of the anchor's class is identical to it, another takes no part.
+    replace the teacher: columns of the anchor's class count as identical, other classes as absent.
     """
     logits = _products(x, y) * given.scale
     shared = ~((tl.sum(x * x, 1) < 0.5)[:, None] | (tl.sum(y * y, 1) < 0.5)[None, :])
@@ -179,7 +179,7 @@ def histogram(given, COUNTS, BM: tl.constexpr, BN: tl.constexpr):
 
 @triton.jit
 def log_sums(given, SUMS, P: tl.constexpr, Q: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
-    """Write L_P, L_Q (not if Q is 0), M and Y (not without a target) and the number to SUMS."""
+    """Write to SUMS: L_P, L_Q (unless Q is 0), M and Y (with a target), number of candidates."""
     i = tl.program_id(0) * BM + tl.arange(0, BM)
     n = given.n
     x = _load(given.rows.anchors, i, n, given.rows)

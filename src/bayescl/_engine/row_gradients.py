@@ -1,7 +1,7 @@
 """Losses of a few anchors and their gradients by the logits.
 
-Plain functions are differentiated by autograd, objectives with sums of powers in closed form. The
-linear term of a soft target is added to either.
+Plain functions are differentiated by autograd, objectives with sums of exponentials in closed form.
+The linear term of a soft target is added to either.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class Sums(NamedTuple):
     may_be_zero: bool  # whether a row may have no candidates
 
     def per_unit(self, gradient: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        """Return the factor of exponentials in the gradient by logits, given the one by ``log``."""
+        """Return the factor of exponentials in the gradient by logits, given that by ``log``."""
         if not self.may_be_zero:
             return gradient / self.total
         # Without candidates the gradient is 0 as well: divide it by any other number.

@@ -149,8 +149,8 @@ def map_bounded_cdf(
 
     On the CPU, ranks are exact if ``excluded`` is given: logits tie if they differ by no more than
     the rounding of products. Otherwise, ranks come from a histogram of each row: logits in one of
-    the ``BINS`` bins between ``-reach`` and ``reach`` tie. This replaces the sort of each row, most
-    of the time of large batches on a GPU.
+    the ``BINS`` bins between ``-reach`` and ``reach`` tie. This avoids sorting each row, which
+    takes most of the time of large batches on a GPU.
 
     Args:
         logits: Logits between ``-reach`` and ``reach``; ``-inf`` where a candidate does not count.
@@ -201,7 +201,7 @@ def map_bounded_cdf(
 
 
 def _doubled(below: Tensor, through: Tensor, ranks: Ranks) -> Tensor:
-    """Return twice the rank of values, given the numbers below them and up to their ties."""
+    """Return twice the rank of values, given the counts below them and up to their ties."""
     return below + through if ranks == "mid" else 2 * through
 
 
@@ -251,8 +251,8 @@ def _order(
     """Return the columns of each row in increasing order.
 
     NumPy sorts integers with vector instructions, in a fifth of the time of an ``argsort``. If the
-    values are bounded, a key contains the value, rounded to less than the difference at which
-    values tie, and the column.
+    values are bounded, each integer contains a value, rounded to less than the difference at which
+    values tie, and its column.
     """
     width = values.shape[1]
     if reach is None or values.dtype != torch.float32 or width > 256:

@@ -69,8 +69,8 @@ def _robust_unit_vectors(embeddings: Float[Tensor, "*rows dim"]) -> Float[Tensor
 class _UnitVectors(torch.autograd.Function):
     """:func:`unit_vectors` in few operations, each of which launches a kernel on a GPU.
 
-    Without ordinary lengths, they are computed in float64, in which squares neither underflow nor
-    overflow. With the direction u of a row x and the gradient g by u, the gradient by x is
+    Unless all are ordinary, lengths are computed in float64, in which squares neither underflow
+    nor overflow. With the direction u of a row x and the gradient g by u, the gradient by x is
     (g - u (u . g)) / |x|.
     """
 

@@ -2,7 +2,7 @@
 
 ==================  =========================================================================
 ``candidates``      a batch as a loss sees it: weights, and which candidates are false negatives
-``summary``         all figures of some batches: weights, detection and calibration
+``summary``         statistics of some batches: weights, detection and calibration
 ==================  =========================================================================
 """
 

@@ -170,8 +170,8 @@ def candidate_weights(scored: ScoredCandidates) -> Float[Tensor, "anchors candid
 
     Returns:
         Non-negative weights, 0 where a candidate does not count. The mean over an anchor's
-        candidates is 1. It is only near 1 for the Bayesian loss, and equals the share of true
-        negatives for the oracle.
+        candidates is near 1 for the Bayesian loss, the share of true negatives for the oracle,
+        and 1 otherwise.
 
     Raises:
         TypeError: if the objective is a plain function, which has no weights.

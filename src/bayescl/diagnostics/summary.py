@@ -94,7 +94,8 @@ class Diagnosis:
         effective: Effective numbers of negatives.
         label_free: Label-free ``alpha`` at the loss's ``tau_plus``, or else at the measured one.
             ``None`` without either.
-        measured: ``alpha`` from the labels. This and the following are ``None`` without labels.
+        measured: ``alpha`` from the labels. Without labels, this and the
+            values below are ``None`` or empty.
         measured_tau_plus: Share of false negatives among the candidates.
         by_weight: Detection of false negatives by small weights.
         by_logit: Detection of false negatives by large logits, for comparison.
@@ -143,7 +144,7 @@ def diagnose(batches: Sequence[ScoredCandidates]) -> Diagnosis:
         (1.0, 0.273)
     """
     if not any(bool(scored.valid.any()) for scored in batches):
-        raise ValueError("batches must not be empty, got no candidates")
+        raise ValueError("batches must contain at least one candidate, got none")
     scored = joined(batches)
     objective, valid = scored.objective, scored.valid
     alpha, tau_plus = (getattr(objective, name, None) for name in ("alpha", "tau_plus"))

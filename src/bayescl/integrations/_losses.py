@@ -37,7 +37,7 @@ def loss_of_one_item(
 ) -> Float[Tensor, "*pairs"] | None:
     """Return 0, with gradient 0, for a batch of one item; warn once. Else return ``None``.
 
-    Other libraries do the same. Such batches may occur at the end of an epoch.
+    Other libraries also return 0 for such batches, which may end an epoch.
     """
     is_lone = first.ndim == 2 and len(first) == 1 and first.shape == second.shape
     if not is_lone or (loss.gather and distributed.world_size() > 1):

@@ -100,7 +100,7 @@ def text_groups(
     """Return the ``groups`` of each column, given the keys of its texts: anchors first.
 
     They mask copies of the anchor, copies of its positives, and other positives of the same anchor.
-    The groups compare anchors, then each of the positives, then anchors again.
+    Keys compare candidates with the anchor, with each positive, and by their anchors.
     """
     anchors, positives, extra = keys[0], keys[1 : 1 + num_positives], keys[1 + num_positives :]
     return [

@@ -73,8 +73,8 @@ class ContrastiveRankingLoss(nn.Module):
             after truncation and prompts. ``"keep"`` excludes none. Default: ``"mask"``.
         teacher: Source of soft targets. ``"documents"`` takes the model's own embeddings of the
             positives, without gradient and without another forward pass. ``"label"`` takes the data
-            set's label column, an embedding of each pair's document by any model.
-            A model passed here encodes the decoded texts. Candidates similar to the positive share
+            set's label column, with an embedding of each pair's document by any model. A model
+            passed here encodes texts decoded from tokens. Candidates similar to the positive share
             ``1 - loss.positive_share`` of the target. Hard negatives get target probability only
             with ``margin.extra``. ``"scores"`` takes the label column as scores of the row's
             documents, ``[batch, documents]``: positives, then hard negatives, NaN for no score. The
@@ -143,7 +143,8 @@ class ContrastiveRankingLoss(nn.Module):
         if (loss.needs_groups and "groups" not in fields) or (
             loss.needs_labels and "labels" not in fields
         ):
-            raise ValueError(f"{type(loss).__name__} needs label_column='groups' or 'labels'")
+            needed = "groups" if loss.needs_groups else "labels"
+            raise ValueError(f"{type(loss).__name__} needs label_column={needed!r}")
         self.model = model
         self.loss = loss
         self.both_directions = both_directions
@@ -320,7 +321,7 @@ class ContrastiveRankingLoss(nn.Module):
         return torch.cat([values] * self.num_positives)
 
     def _blocks(self, columns: Sequence[Tensor]) -> list[Tensor]:
-        """Concatenate the columns of positives, and the columns of hard negatives if there are."""
+        """Concatenate the columns of positives, and the columns of hard negatives if any."""
         end = 1 + self.num_positives
         parts = [[columns[0]], columns[1:end], columns[end:]]
         return [part[0] if len(part) == 1 else torch.cat([*part]) for part in parts if part]
@@ -450,8 +451,8 @@ def ranking_dataset(dataset: Dataset, *, num_positives: int = 1, scores: str = "
         dataset: Data set with at least two columns of texts, and at most one label column.
         num_positives: Number of columns of positives in ``dataset``. Default: 1.
         scores: Column of lists with one score per document of the row, in the order of the cells.
-            ``None`` and NaN mean that a document has no score. Cells without a text may be left
-            out. Default: ``"scores"``, as ``mine_hard_negatives`` writes.
+            ``None`` and NaN mean that a document has no score. Scores of cells without a text
+            may be left out. Default: ``"scores"``, as ``mine_hard_negatives`` writes.
 
     Returns:
         Columns ``anchor``, ``positive``, ``positive_2``, ..., ``negative``, ``negative_2``, ... and
@@ -473,7 +474,7 @@ def ranking_dataset(dataset: Dataset, *, num_positives: int = 1, scores: str = "
     labels = [name for name in names if name in (*LABEL_COLUMNS, scores)]
     texts = [name for name in names if name not in labels]
     if len(labels) > 1:
-        raise ValueError(f"dataset must have one label column, got {', '.join(labels)}")
+        raise ValueError(f"dataset must have at most one label column, got {', '.join(labels)}")
     if len(texts) <= num_positives:
         raise ValueError(
             f"dataset must have at least {1 + num_positives} columns of texts, got {len(texts)}"

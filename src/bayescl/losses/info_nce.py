@@ -62,7 +62,7 @@ _OBJECTIVE = InfoNCE()
 class InfoNCELoss(ContrastiveLoss):
     """InfoNCE (NT-Xent): all candidates are repelled, including false negatives.
 
-    The other losses reduce to this baseline: the debiased loss at ``tau_plus = 0``, the Bayesian
+    Other losses reduce to this baseline: the debiased loss at ``tau_plus = 0``, the Bayesian
     loss at ``alpha = beta = 0.5``.
 
     Args:

@@ -49,7 +49,7 @@ RUNS = [
     ("--temperature -1", "temperature must be positive, got -1"),
     ("--hidden_dim 1000000000000", "not enough memory"),
     ("--data pets --image_size 100000000", "more than the available memory"),
-    ("--encoder inception_v3", "encoder must be small, a ResNet of torchvision"),
+    ("--encoder inception_v3", "encoder must be 'small', a ResNet of torchvision"),
     ("--Epochs 3", "Unknown option: --Epochs. Did you mean --epochs?"),
     ("--epochs", "--epochs requires an argument"),
     ("--config missing.yaml", "there is no configuration file missing.yaml"),

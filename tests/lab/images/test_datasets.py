@@ -86,7 +86,7 @@ def test_labels_that_training_asks_for_are_not_held_out(tmp_path, keep, train, e
         ({"images": np.zeros((1, 2, 2)), "labels": [0]}, "1 labeled image cannot be split"),
         ({"images": np.zeros((9, 2, 2)), "labels": [3] * 9}, "all labels are '3'"),
         ({**TWO, "is_train": [1, 0]}, "is_train must have one boolean"),
-        ({**TWO, "is_train": [True, True]}, "is_train must leave images"),
+        ({**TWO, "is_train": [True, True]}, "is_train must be true for some images, not all"),
         ({"images": np.array([{}], dtype=object), "labels": [0]}, "it contains Python objects"),
     ],
 )

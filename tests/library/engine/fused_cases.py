@@ -192,7 +192,7 @@ def main() -> None:
     rows = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
     value = bayescl.InfoNCELoss(engine="fused")(*rows)
     gradient = torch.autograd.grad(value, rows, create_graph=True)[0]
-    with pytest.raises(RuntimeError, match="differentiable once"):
+    with pytest.raises(RuntimeError, match="has no second derivatives"):
         torch.autograd.grad(gradient.sum(), rows)
     infinite = torch.ones_like(rows).masked_fill(rows == rows[0, 3, 1], -torch.inf)
     for make in (bayescl.InfoNCELoss, bayescl.BayesianContrastiveLoss):

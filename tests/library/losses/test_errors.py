@@ -96,7 +96,7 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         (lambda: LOSS.in_batch(A, B, anchor_of=LABELS + 1), "indices of anchors from 0 to 3"),
         (lambda: LOSS.in_batch(A, B, positive_weight=-A[:, 0].abs()), "must be non-negative"),
         (lambda: LOSS.in_batch(A, B, extra=A[:3, None]), r"extra must have shape \[4, extra, 3\]"),
-        (lambda: LOSS.in_batch(A, B, extra=Rows(A, log_q=A[:, 0])), "extra.log_q needs log_q"),
+        (lambda: LOSS.in_batch(A, B, extra=Rows(A, log_q=A[:, 0])), "extra.log_q needs log_q of"),
         (lambda: LOSS(A, B, teacher=A[:, :0]), r"teacher must not be empty, got shape \[4, 0\]"),
         (
             lambda: LOSS.in_batch(A, B, teacher=A, extra=Rows(A, teacher=A[:, :2])),
@@ -104,7 +104,7 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         ),
         (
             lambda: LOSS.in_batch(A, B, extra=Rows(A, domains=LABELS)),
-            "extra.domains needs domains",
+            "extra.domains needs domains of the anchors",
         ),
         (lambda: LOSS.in_batch(A, B, valid=NOTHING), "valid must be True for at least one"),
         (lambda: LOSS.sampled(A, B, A, valid=NOTHING), "valid must be True for at least one"),
@@ -121,7 +121,7 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
             lambda: OracleContrastiveLoss().in_batch(A, B, extra=A, groups=LABELS),
             "OracleContrastiveLoss needs extra.groups",
         ),
-        (lambda: OracleContrastiveLoss().from_logits(A[:, 0], B), "needs the mask valid"),
+        (lambda: OracleContrastiveLoss().from_logits(A[:, 0], B), "needs valid, a mask"),
         (lambda: InfoNCELoss(temperature=10**400), "temperature must fit into a 64-bit float"),
         (lambda: BayesianContrastiveLoss(tau_plus=10**400), "tau_plus must fit into a 64-bit"),
         (lambda: LOSS.in_batch(A, B, log_q=A[:, 0].abs()), "log_q must contain logs of prob"),

@@ -68,15 +68,16 @@ def load_arrays(
         label_column: Column or array of labels. Default: found by its name.
         domain_column: Column or array of domains. Default: found by its name.
         unknown: Strings that mean an unknown label or domain.
-        standardize: "domain" to standardize each feature within each domain, before anything else.
-        leave_out: Number of domains that are left out of training and form the evaluation split.
-            Default: none, and 30 % of the labeled items of each class form it.
+        standardize: "domain" to standardize each feature within each domain first. "train" changes
+            nothing here.
+        leave_out: Number of domains left out of training, which form the evaluation split.
+            Default: none; without ``is_train``, 30 % of the labeled items of each class form it.
         fold: Number that determines which domains are left out.
         evaluate_on: Split to evaluate on, "test" or "validation".
         classes: Comma-separated names of classes. Default: all classes.
         labels_per_class: Smallest number of labeled items of each class that stay in the training
             split when a part is split off. Default: 0.
-        split: Whether to split items. If False, all are in the first part.
+        split: Whether to split items. If False, all are training items.
 
     Raises:
         ValueError: if the file cannot be read, values are missing or infinite, or the items do not

@@ -26,9 +26,9 @@ def compared(
     Args:
         methods: Hyper-parameters and other settings of each method, by its name. The name is the
             name of a loss, with suffixes for domains and a teacher.
-        shared: Settings of all runs. Its loss is replaced, and its seed is the first one.
+        shared: Settings of all runs. The loss is replaced, and the seed is the first seed.
         seeds: Number of seeds.
-        tune: Number of settings tried for each method before; see :func:`.stages`. 0 for none.
+        tune: Number of settings tried before the comparison, for each method; see :func:`.stages`.
 
     Raises:
         ValueError: if the settings cannot be compared.
@@ -40,7 +40,7 @@ def compared(
             f"got {shared.num_processes}"
         )
     if tune and shared.evaluate_on != "test":
-        raise ValueError("tune chooses on the validation split: evaluate_on must be test")
+        raise ValueError("tune chooses settings on the validation split: evaluate_on must be test")
     of_methods, first_values = {}, {}
     for name, values in methods.items():
         of_methods[name] = shared.with_method(name).with_values(values)
@@ -69,7 +69,7 @@ def values_of_methods(
     Args:
         names: Names of methods.
         choices: Names of all methods.
-        given: Values for all methods that have them. ``None`` is not a value.
+        given: Values for all methods that have them. ``None`` values are ignored.
         own: Values of single methods, which ``given`` replaces.
 
     Raises:

@@ -64,16 +64,16 @@ class Plan(Generic[Settings]):
         return self
 
     def adapted(self, settings: Settings, folder: Path) -> Settings:
-        """Adjust the chosen settings before they are trained for the test split.
+        """Adjust the chosen settings before training for the test split.
 
-        ``folder`` is the run with the best validation score. The default changes nothing.
+        ``folder`` has the run with the best validation score. The default changes nothing.
         """
         del folder
         return settings
 
     @property
     def epochs(self) -> int:
-        """Largest number of epochs of a run."""
+        """Largest possible number of epochs of all runs."""
         own = sum(
             settings.epochs * (len(self.seeds) + len(self.tuning_seeds) * tried)
             for name, settings in self.methods.items()

@@ -46,7 +46,7 @@ def stages(
 
 
 def temperatures(first: float, count: int) -> list[float]:
-    """Return a temperature and others, evenly from a quarter to twice as large (log scale).
+    """Return ``first`` and others, spread on a log scale from a quarter to twice ``first``.
 
     Example:
         >>> temperatures(0.5, 4)

@@ -1,4 +1,4 @@
-"""Contrastive learning on images: data sets, views and encoders. ``items`` has the rest.
+"""Contrastive learning on images: data sets, views and encoders. ``items`` has training and probes.
 
 Import the modules directly: the package itself imports none of them, so reading a data set does
 not load the training loop.

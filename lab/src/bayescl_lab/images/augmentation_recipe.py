@@ -19,7 +19,7 @@ from bayescl_lab.items.store import copied_to
 Factor = Float[Tensor, " batch"]
 
 CROP_AREA, CROP_RATIO = 0.08, (3 / 4, 4 / 3)
-"""Smallest share of the area of a crop at strength 1, and the range of width / height."""
+"""Smallest share of the image in a crop at strength 1, and the range of width / height."""
 JITTER = {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1}
 """Largest deviation of each factor from 1 (hue: from 0) at strength 1."""
 BLUR_SIGMA = (0.1, 2.0)
@@ -72,7 +72,7 @@ class SimCLRAugmentation(Augmentation):
     def apply_rows(
         self, images: Pixels, rows: Float[Tensor, "views {PARAMETERS}"]
     ) -> tuple[Views, ...]:
-        """Compute views from rows of parameters, as many of each image as there are rows.
+        """Compute one view per row of parameters. The first rows are the first view of all images.
 
         On a GPU, every step computes all images, with neutral parameters where it does not apply.
         Shapes do not depend on the parameters, so there is no device synchronization.
@@ -107,8 +107,8 @@ def draw_parameters(
 
     The columns are the box (top, left, height and width), whether it is mirrored, the four steps of
     the color jitter (4 x 4), the share of gray, and the weight of a neighbor in the blur relative
-    to the middle. A step of the color jitter has a factor, the shares of the gray image and of the
-    mean gray value in the image to blend with, and a shift of the hue in turns. Steps that do not
+    to the middle. A step of the color jitter has a factor, the weights of the gray image and of the
+    mean gray value (see :func:`_blend`), and a shift of the hue in turns. Steps that do not
     apply have neutral values.
 
     ``strength``, in [0, 5] and 1 in the recipe, scales the range of every jitter (hue's up to 0.5),
@@ -178,7 +178,7 @@ def _crop_boxes(
 def _changed(
     images: Views, chosen: Bool[Tensor, " batch"], change: Callable[..., Views], *parameters: Factor
 ) -> Views:
-    """Change the chosen images, on a CPU in place; on a GPU, all, with neutral parameters."""
+    """Change the chosen images. A GPU changes all, with neutral parameters for the others."""
     if images.device.type != "cpu":
         return change(images, *parameters)
     rows = chosen.nonzero().squeeze(1)

@@ -18,13 +18,13 @@ from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 from bayescl_lab._cores import usable_cores
 
 LARGEST_KEPT, LARGEST_DEFAULT = 512, 224
-"""Largest common size that is kept, and largest new size, in pixels, without a given size."""
+"""Largest side that is not resized, and largest default side after resizing, in pixels."""
 
 Reasons = dict[Path, str]
 """Unreadable files in order, with the reasons."""
 
 _LARGEST, _PLAUSIBLE, _RATIO = Image.MAX_IMAGE_PIXELS or 2**26, 2**24, 1100
-"""Largest number of pixels, and largest ratio to the size of the file above 16 million pixels.
+"""Largest number of pixels, number allowed for any file, and largest number per byte of file.
 
 Memory is allocated before missing pixels are detected.
 """

@@ -68,8 +68,8 @@ class ResNetEncoder(nn.Module):
         super().__init__()
         if name not in RESNETS:
             raise ValueError(
-                f"encoder must be small, a ResNet of torchvision such as resnet18 or resnet50, or "
-                f"your own as my_module:build, got {name!r}"
+                f"encoder must be 'small', a ResNet of torchvision such as resnet18 or resnet50, "
+                f"or your own as my_module:build, got {name!r}"
             )
         network = torchvision.models.get_model(name, weights=None)
         self.feature_dim = network.fc.in_features

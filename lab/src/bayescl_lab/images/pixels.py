@@ -31,9 +31,9 @@ def store_from_arrays(
 
     Args:
         images: ``[images, height, width]``, ``[images, channels, height, width]`` or ``[images,
-            height, width, channels]``: the channels are the axis of 1, 3 or 4, or else the smaller
-            one of the second and the last axis. Integers from 0 to 255, or floating-point numbers
-            from 0 to 1.
+            height, width, channels]``: the channels are the axis of length 1, 3 or 4, or else the
+            smaller of the second and the last axis. Integers from 0 to 255, or floating-point
+            numbers from 0 to 1.
         labels: Integer or word per image. They become the names of classes. Default: all unknown.
         domains: Domain of each image, such as its batch or device, in the same form.
         name: Name of the images in tables and messages.
@@ -50,8 +50,8 @@ def store_from_arrays(
         images = images[:, None]
     elif images.ndim != 4:
         raise ValueError(
-            f"{name}: images must have shape [images, height, width] or "
-            f"[images, channels, height, width], got {list(images.shape)}"
+            f"{name}: images must have shape [images, height, width], optionally with an axis of "
+            f"channels, got {list(images.shape)}"
         )
     elif _has_channels_last(images, name):
         images = images.transpose(0, 3, 1, 2)

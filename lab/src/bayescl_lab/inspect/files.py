@@ -123,7 +123,7 @@ def read_embeddings(
 
 
 def _may_be_domains(read: Callable[[], AnyArray], rows: int) -> bool:
-    """Return whether an array has an integer or a word per row, and few different ones."""
+    """Return whether an array has an integer or a word per row, with few distinct values."""
     try:
         array = read()
     except Exception:  # of any reader; the array is not needed

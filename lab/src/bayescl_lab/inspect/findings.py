@@ -22,9 +22,9 @@ _FEW = 0.5
 _COLLAPSED = 1e-3
 """Variance of unit vectors below which embeddings have collapsed."""
 _BY_CHANCE = 0.55
-"""Share of candidates less similar than the positive below which views are probably mixed up."""
+"""Value of ``agreement`` below which the views are probably mixed up."""
 _EXPLAINED = 0.2
-"""Share of the neighborhood, beyond chance, from which a column counts as a nuisance."""
+"""Value of ``domain_explains`` above which domains count as a nuisance."""
 _FEW_CANDIDATES = 16
 """Number of candidates of the anchor's domain below which InfoNCE lost accuracy."""
 _COPIED = 0.01
@@ -132,10 +132,10 @@ class Advice:
 
     @property
     def share(self) -> float:
-        """Recommended ``positive_share``: 0.2 if many false negatives are easy to find.
+        """Recommended ``positive_share``: 0.2 if many false negatives are easy to find, else 0.5.
 
         For pairs with labels it is 0.8, because smaller values make it harder to find the exact
-        document. Pairs without labels have no target.
+        document. Pairs without labels do not use it.
         """
         found = self.diagnosis
         if found.are_pairs:

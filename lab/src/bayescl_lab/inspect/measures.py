@@ -86,7 +86,7 @@ class EmbeddingDiagnosis:
         tau_plus: Share of false negatives among the candidates. ``None`` without labels, like the
             following measures.
         nearest_false: Share of false negatives among the most similar 4 % of the candidates.
-        alpha: Value of alpha by the generative model.
+        alpha: ``alpha`` of the paper's generative model, from 0.5 to 1.
         rarest: Number of items of the smallest class, relative to the mean over classes.
     """
 
@@ -129,8 +129,8 @@ def diagnose_embeddings(
 ) -> EmbeddingDiagnosis:
     """Measure how many false negatives a batch contains, and whether similarity finds them.
 
-    Up to 1,024 random items are compared with each other. If only some labels are known, only these
-    items are compared.
+    Up to 1,024 random items are compared with each other. If only some labels are known, only
+    labeled items are compared.
 
     Args:
         embeddings: One row per item. Rows are scaled to length 1.

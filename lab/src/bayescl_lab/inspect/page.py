@@ -26,7 +26,7 @@ _COLORS = dict(zip(("true negatives", "false negatives"), (TRUE_COLOR, FALSE_COL
 _SHOWN = 6
 """Number of anchors in the figure of suspects, and of suspects of each."""
 _NEAREST = "of the most similar 4% of the candidates"
-_CAPTION = "The similarity of candidates. False negatives to the right are found by similarity."
+_CAPTION = "Similarity of candidates. False negatives right of true negatives are easy to find."
 
 
 def embeddings_page(advice: Advice, name: str, measured: str) -> str:
@@ -54,7 +54,11 @@ def measures_table(advice: Advice) -> ReportTable:
     false = "candidates of its class"
     rows = [
         ("false negatives of an anchor", number(found.false_negatives, ".1f"), false),
-        ("tau_plus", number(found.tau_plus, ".4f"), f"their share of {found.candidates}"),
+        (
+            "tau_plus",
+            number(found.tau_plus, ".4f"),
+            f"their share of {found.candidates} candidates",
+        ),
         ("alpha", number(found.alpha), "how well similarity finds them, from 0.5 to 1"),
         ("false among the nearest", number(found.nearest_false, ".1%"), _NEAREST),
         (
@@ -71,7 +75,7 @@ def measures_table(advice: Advice) -> ReportTable:
         (
             "k-NN, other domains",
             number(around.knn_domains, ".1%"),
-            "from other domains; far below k-NN accuracy, domains hide classes",
+            "from other domains; if far below k-NN accuracy, domains hide classes",
         ),
         ("mean cosine", number(1 - around.variance, ".4f"), "of two items; 1 if collapsed"),
         ("copies", f"{advice.copied:.1%}", "of the items occur more than once"),

@@ -26,7 +26,7 @@ _ENOUGH = 100
 """Number of suspects with known labels from which labels calibrate the probability."""
 
 _ENOUGH_COPIES = 20
-"""Number of known duplicates from which they take the place of the positives."""
+"""Number of known duplicates from which duplicates, not positives, are the reference."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Suspects:
         candidates: Row of each candidate, such as a document.
         similarity: Cosine similarity of anchor and candidate.
         positive_similarity: Cosine similarity of the anchor and its positive. NaN for one view.
-        probability: Probability that the candidate is a false negative. NaN without a reference.
+        probability: Probability that the candidate is a false negative. NaN if ``rule`` is "none".
         rule: What the probability is computed from: "labels", "ids", "positives" or "none".
         is_false: 1 if the labels of both are known and equal, 0 if they differ, -1 otherwise.
     """
@@ -82,7 +82,7 @@ def find_suspects(
 
     Each item, such as a pair of a query and a document, is represented by the mean :math:`m_i` of
     its two unit vectors. Items are compared by the distance :math:`d_{ij} = 2 |m_i - m_j|^2`. If
-    two items have the same meaning and embeddings have independent noise, its expectation is the
+    two items have the same meaning and embeddings have independent noise, :math:`d_{ij}` has the
     expectation of :math:`d_i`, the squared distance of the two unit vectors of one item. Items with
     equal ids are not candidates of each other. The ten nearest items of each item are searched.
     Two items appear once, in the direction with the larger similarity.
@@ -90,7 +90,7 @@ def find_suspects(
     The probability decreases with the distance. Its rule is the first one that applies:
 
     - "labels": share of equal labels at this distance, by isotonic regression, if the labels of at
-      least 100 suspects are known. Known labels do not replace it.
+      least 100 suspects are known. Known labels do not replace the probability.
     - "ids": share of items with a copy (equal ids) at a distance of at least :math:`d_{ij}`, if
       there are at least 20 copies. This is a p-value of the hypothesis that both items are the
       same, not a calibrated probability.

@@ -14,12 +14,12 @@ Views = Float[Tensor, "items *shape"]
 
 
 class Augmentation(nn.Module):
-    """Draw views of items. Subclasses define ``forward(items, *, seed)``, one view per item."""
+    """Draw views of items. Subclasses define ``forward(items, *, seed)`` for one view per item."""
 
     def views(self, items: Items, seeds: Sequence[int]) -> tuple[Views, ...]:
         """Draw one view of each item per seed."""
         return tuple(self(items, seed=seed) for seed in seeds)
 
     def plain(self, items: Items) -> Views:
-        """Return items without augmentation: by default, integers from 0 to 255 as 0 to 1."""
+        """Return items without augmentation. By default, values are divided by 255."""
         return items.float() / 255

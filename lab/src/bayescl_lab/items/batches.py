@@ -16,7 +16,7 @@ from bayescl_lab.items.store import Items, ItemStore, copied_to
 
 
 class ItemBatch(NamedTuple):
-    """Items with their labels, and metadata by the names of the loss's arguments."""
+    """Items with their labels, and other arguments of the loss by name."""
 
     items: Items
     labels: Int[Tensor, " batch"]
@@ -25,10 +25,10 @@ class ItemBatch(NamedTuple):
 
 @dataclass(eq=False)
 class EpochOrder:
-    """Sampler of the rows of full batches, in the order of the current epoch.
+    """Sampler of the item indices of full batches, in the order of the current epoch.
 
     Items that do not fill a batch are skipped, different ones in each epoch. Several devices
-    divide the same batches, so the order does not depend on their number.
+    divide each batch, so the number of devices does not change the order.
     """
 
     size: int  # number of items
@@ -63,7 +63,7 @@ class EpochOrder:
 
 @dataclass(eq=False)
 class DomainOrder(EpochOrder):
-    """Sampler of the rows of full batches of a few domains each; see :class:`EpochOrder`."""
+    """Sampler of the item indices of full batches of few domains; see :class:`EpochOrder`."""
 
     domains: Int[Tensor, " items"] = field(kw_only=True)
     domains_per_batch: int = field(kw_only=True)
@@ -86,8 +86,8 @@ class DomainOrder(EpochOrder):
 class StoreBatches:
     """Batches of a store, on the device of the store.
 
-    The row numbers of an epoch are copied to the device once. ``known`` has arguments of the loss,
-    one value or vector per item.
+    The row numbers of an epoch are copied to the device once. ``known`` maps arguments of the
+    loss to a value or vector per item.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ TRAIN_SHARE = 0.7  # share of each class for training when items are split
 class Parts:
     """Training and evaluation items, without overlap.
 
-    Probes, and training with labels, use labels of training items. Some or all may be unknown.
+    Probes, and training with labels, use training labels, some or all of which may be unknown.
     """
 
     train: ItemStore
@@ -64,7 +64,7 @@ def mask_of_test(store: ItemStore, is_train: AnyArray | None) -> Bool[Tensor, " 
             f"got {is_train.dtype} of shape {list(is_train.shape)}"
         )
     if is_train.all() or not is_train.any():
-        raise ValueError(f"{store.name}: is_train must leave {store.noun} for both parts")
+        raise ValueError(f"{store.name}: is_train must be true for some {store.noun}, not all")
     return ~torch.from_numpy(is_train)
 
 
@@ -79,7 +79,7 @@ def train_and_test(
 ) -> tuple[Sequence[ItemStore], tuple[str, ...]]:
     """Split items into training and test items, and describe them.
 
-    Without a test split, some items of each class are held out as one; see :func:`split_labeled`.
+    Without test items, some items of each class are held out; see :func:`split_labeled`.
     Only the training store is returned if there are no labels, or if there is no test split and
     ``split`` is False.
     """
@@ -114,8 +114,8 @@ def left_out(store: ItemStore, count: int, fold: int) -> Bool[Tensor, " items"]:
     known = domains[domains >= 0].unique().tolist()
     if len(known) <= count:
         raise ValueError(
-            f"{store.name}: leave_out must be below the number of domains, got {count} of "
-            f"{len(known)}"
+            f"{store.name}: leave_out must be below the number of domains, got {count} for "
+            f"{len(known)} domains"
         )
     folds = -(-len(known) // count)
     generator = torch.Generator().manual_seed(derived_seed(SEED, Purpose.ORDER, fold // folds))

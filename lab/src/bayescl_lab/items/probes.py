@@ -59,20 +59,20 @@ def run_probes(
 ) -> dict[str, float]:
     """Evaluate an encoder with every probe.
 
-    A few-label probe is skipped if a class has too few training images, and top-5 accuracy is
-    skipped for at most five classes. Images without a label are ignored.
+    A few-label probe is skipped if a class has too few training items, and top-5 accuracy is
+    skipped for at most five classes. Items without a label are ignored.
 
     Args:
-        model: Module that maps uint8 images to features. The augmented linear probe also uses
+        model: Module that maps items to features. The augmented linear probe also uses
             its augmentation.
-        parts: Labeled images to train the probes on, and images to evaluate on.
+        parts: Labeled items to train the probes on, and items to evaluate on.
         draws: Number of draws of each few-label probe.
         linear_protocol: "fast" for cached features, or "augmented" for
             :func:`augmented_linear_probe`.
 
     Returns:
-        Accuracy by probe, in [0, 1]. ``<probe>_spread`` is the standard deviation over the draws of
-        a few-label probe.
+        Accuracy, recall, NMI or ARI by name. ``<probe>_spread`` is the standard deviation over the
+        draws of a few-label probe.
     """
     train, evaluation = parts.labeled()
     data = ProbeData(
@@ -173,7 +173,7 @@ class ProbeData(NamedTuple):
     def standardized(
         self,
     ) -> tuple[Float[Tensor, "train features"], Float[Tensor, "rows features"]]:
-        """Scale features to mean 0 and deviation 1 over the training images; constant ones to 0."""
+        """Standardize features by mean and deviation of training items. Constant ones become 0."""
         train = self.train_features
         deviation, mean = torch.std_mean(train, dim=0, correction=0)
         # A constant feature may differ by rounding errors, which must not be scaled up.
@@ -206,7 +206,7 @@ def domain_scores(data: ProbeData, train: ItemStore, evaluation: ItemStore) -> d
 def cluster_scores(data: ProbeData) -> dict[str, float]:
     """Compare clusters of k-means, one per class, with classes: NMI and ARI.
 
-    The unit vectors of all items are clustered, or of 5,000 random items.
+    The unit vectors of at most 5,000 random items are clustered.
     """
     from sklearn.cluster import KMeans
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
@@ -239,13 +239,14 @@ def recalls(data: ProbeData) -> dict[str, float]:
 
 
 def knn_probe(data: ProbeData, *, k: int = 200, temperature: float = 0.1) -> float:
-    r"""Compute the accuracy of a vote among the nearest training images.
+    r"""Compute the accuracy of a vote among the nearest training items.
 
     The neighbors have the highest cosine similarity. Each votes with weight :math:`e^{\cos /
     \text{temperature}}`.
 
-    The number of neighbors is at most the mean number of training images per class, because further
-    neighbors must have other classes. Small values of ``temperature`` give the nearest more weight.
+    The number of neighbors is at most the mean number of training items per class, because further
+    neighbors often have other classes. Small values of ``temperature`` give the nearest ones more
+    weight.
 
     Example:
         >>> train = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
@@ -305,11 +306,11 @@ def few_label_probe(
 ) -> tuple[float, float]:
     """Compute the accuracy of a linear classifier trained on a few labels per class.
 
-    The result is the mean over draws and their standard deviation.
+    The result is the mean and the standard deviation over draws.
 
-    Labeled images are drawn ``draws`` times, and a softmax regression is fitted to each draw. Draws
+    Labeled items are drawn ``draws`` times, and a softmax regression is fitted to each draw. Draws
     depend only on ``seed`` and the labels, so all encoders are compared on the same draws. Features
-    are standardized over all training images.
+    are standardized over all training items.
     """
     counts = {"num_classes": data.num_classes, "labels_per_class": labels_per_class}
     chosen = few_label_draws(data.train_labels, **counts, draws=draws, seed=seed)
@@ -330,7 +331,7 @@ def few_label_probe(
 def few_label_draws(
     labels: Int[Tensor, " train"], *, num_classes: int, labels_per_class: int, draws: int, seed: int
 ) -> Int[Tensor, "draws chosen"]:
-    """Draw rows of ``labels_per_class`` images of every class, ``draws`` times."""
+    """Draw indices of ``labels_per_class`` items of every class, ``draws`` times."""
     generator = torch.Generator().manual_seed(seed)
     labels, columns = labels.cpu(), []
     for label in range(num_classes):

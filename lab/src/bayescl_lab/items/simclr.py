@@ -28,18 +28,18 @@ class SimCLR(pl.LightningModule):
     Each view is encoded in a call of its own, so batch normalization uses statistics of one view.
     All randomness is derived from (``seed``, epoch, step).
 
-    With ``embeds_items``, the teacher of the loss are embeddings of the items without
-    augmentation, computed by the same network in the same mode, without gradient. They do not
+    With ``embeds_items``, the teacher of the loss consists of embeddings of the items without
+    augmentation, computed by the same network in the same mode, without gradient. This does not
     change the running statistics of batch normalization.
 
-    On several devices, each has its part of every batch, and the loss must gather.
+    Several devices divide each batch, and the loss must gather all embeddings.
 
     Args:
         encoder: Module that maps items to features. It is kept after training.
         projection_head: Module that maps features to embeddings.
         loss: Loss called as ``loss(view_1, view_2)`` on two ``[batch, dim]`` tensors, with the
-            metadata of the batch: ``labels=``, ``teacher=`` or ``domains=``. Oracles get the labels
-            as ``groups=`` or ``labels=``. Checkpoints include its state.
+            metadata of the batch: ``labels=``, ``teacher=`` or ``domains=``. The oracle loss
+            gets labels as ``groups=``, SupCon as ``labels=``. Checkpoints include the loss.
         augmentation: Module that draws views of items.
         normalization: Normalization of views and of items without augmentation.
         learning_rate: Initial learning rate. It decreases to 0 by a cosine schedule.
@@ -92,11 +92,11 @@ class SimCLR(pl.LightningModule):
         return features
 
     def draw_views(self, items: Items, views: Sequence[int], step: int) -> tuple[Views, ...]:
-        """Draw augmented views of each item, given their numbers. Devices draw different views."""
+        """Draw augmented views of each item by view number. Devices draw different views."""
         return self.augmentation.views(items, self.view_seeds(views, step))
 
     def view_seeds(self, views: Sequence[int], step: int) -> list[int]:
-        """Return the seeds of views of a step, given their numbers."""
+        """Return the seed of each view number in a step."""
         # The first device draws the same as a single one.
         rank = (self.global_rank,) if self.global_rank else ()
         positions = ((self.current_epoch, step, view, *rank) for view in views)

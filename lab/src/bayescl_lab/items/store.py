@@ -64,7 +64,7 @@ class ItemStore:
 
     @property
     def item_shape(self) -> tuple[int, ...]:
-        """Shape of every item: channels, height and width of an image."""
+        """Shape of every item, such as channels, height and width."""
         return tuple(self.tensor.shape[1:])
 
     @property
@@ -88,7 +88,7 @@ class ItemStore:
         return replace(self, tensor=tensor, labels=labels, domains=domains, rows=None)
 
     def subset(self, rows: Tensor) -> ItemStore:
-        """Return the items of some rows, in this order, or of a mask. Items are shared."""
+        """Return a store of some rows, in this order, or of a mask, without copying items."""
         rows = (rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows).cpu()
         ids = None if self.ids is None else self.ids[rows.numpy()]
         domains = None if self.domains is None else self.domains[rows]

@@ -20,8 +20,8 @@ def stratified_split(
 ) -> tuple[Int[Tensor, " first"], Int[Tensor, " second"]]:
     """Split rows in two, with the same proportion for every label, including -1.
 
-    The first set gets a ``share`` of every class, in (0, 1] and rounded, but at least ``least``
-    rows. Rows are ascending, and every row is in exactly one set.
+    The first set gets ``share``, in (0, 1], of the rows of every class, rounded, but at least
+    ``least`` rows. Rows are ascending, and every row is in exactly one set.
 
     Example:
         >>> labels = torch.tensor([0] * 10 + [1] * 20)
@@ -57,10 +57,10 @@ def chosen_classes(class_names: Sequence[str], classes: str) -> tuple[str, ...]:
 
 
 def only_classes(store: ItemStore, classes: Sequence[str]) -> ItemStore:
-    """Return the images of the given classes, with labels in the order of ``classes``.
+    """Return the items of the given classes, with labels in the order of ``classes``.
 
     Raises:
-        ValueError: if there are no images of these classes.
+        ValueError: if there are no items of these classes.
     """
     position = {name: index for index, name in enumerate(classes)}
     # The last entry is for images without a label, which have index -1.

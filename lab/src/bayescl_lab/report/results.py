@@ -147,7 +147,7 @@ def comparison_verdict(result: Result) -> list[str]:
     """Summarize which losses are better than InfoNCE, and recommend a next step.
 
     Args:
-        result: Comparison on images or of recommenders.
+        result: Result of a comparison.
 
     Returns:
         Sentences that name every loss. Without InfoNCE, losses are compared with the first one.

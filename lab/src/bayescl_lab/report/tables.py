@@ -132,7 +132,7 @@ def difference_text(difference: Score, measure: str) -> str:
 
 
 def settings_text(settings: Mapping[str, float | None]) -> str:
-    """Format hyper-parameters by name. A prior without a value is the density."""
+    """Format hyper-parameters by name, with "density" for ``None``."""
     return ", ".join(
         f"{name} {'density' if value is None else f'{value:g}'}" for name, value in settings.items()
     )
@@ -173,12 +173,12 @@ def loss_title(name: str) -> str:
 
 
 def loss_color(name: str) -> str:
-    """Return the color of a loss in figures, or the color of reference lines."""
+    """Return the color of a loss in figures, or the neutral color for others."""
     return LOSS_COLORS.get(loss_of(name), NEUTRAL)
 
 
 def measure_title(name: str) -> str:
-    """Return the column title of a metric of recommenders or a probe of images.
+    """Return the column title of a metric of recommenders or a probe.
 
     Example:
         >>> measure_title("ndcg@20"), measure_title("few_label_5"), measure_title("linear_top5")
