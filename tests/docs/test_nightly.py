@@ -56,7 +56,7 @@ def test_the_nightly_recipe_serves_a_warm_start_and_evaluates_the_newest_purchas
     assert Result.read_file(live / "result.json").sizes["train"] == len(pairs)
     evaluation = Result.read_file(tmp_path / "runs/first/evaluation.json")
     assert evaluation.sizes["judged"] > 20
-    left_out = evaluation.skipped["interactions used in training left out"]
+    left_out = evaluation.skipped["interactions left out (used in training)"]
     assert left_out == len(days[0])
     write("before.csv", days[0])
     write("today.csv", days[1])

@@ -71,7 +71,7 @@ def test_few_large_photographs_are_trained_with_a_smaller_batch_and_a_hint(bayes
     line = "train images --data photos --width 4 --stride 2 --epochs 1 --device cpu --out run"
     outcome = bayescl(line)
     assert outcome.status == 0, outcome.err
-    assert "batch_size is 4, half of the 8 training images" in outcome.err
+    assert "batch_size is reduced to 4, half of the 8 training images" in outcome.err
 
 
 def test_the_checkpoint_of_another_encoder_is_answered_with_one_line(bayescl, bars, image_run):

@@ -26,7 +26,7 @@ def test_a_run_is_judged_on_its_own_record_or_on_other_data(bayescl, recommender
     assert Result.read_file(Path("run/evaluation.json")).row.scores == scores
     # Pairs that the run was trained on never count.
     assert bayescl("evaluate run --data bought.csv").status == 0
-    said = "interactions used in training left out"
+    said = "interactions left out (used in training)"
     assert said in Path("run/evaluation.json").read_text()
 
 

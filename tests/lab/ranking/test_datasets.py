@@ -77,8 +77,8 @@ def test_a_folder_of_lightgcn_keeps_its_split_and_validates_per_user(write):
     final = load_interactions(folder)
     assert ids(final.evaluation) == {(0, 10), (0, 11), (1, 12)}
     for options, message in (
-        ({"user_column": "u"}, "has a fixed format: user_column is for tables"),
-        ({"test_data": "other.csv"}, "has a fixed format: test_data is for tables"),
+        ({"user_column": "u"}, "has a fixed format: user_column applies only to tables"),
+        ({"test_data": "other.csv"}, "has a fixed format: test_data applies only to tables"),
         ({"split": "last"}, "split must be 'given' or 'none', got 'last'"),
     ):
         with pytest.raises(ValueError, match=message):

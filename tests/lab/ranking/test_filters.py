@@ -51,7 +51,7 @@ def test_a_test_part_shares_rows_and_columns_and_loses_what_training_has():
     assert train.matrix.shape == test.matrix.shape == (3, 3)
     assert report == {
         "duplicate pairs merged": 1,
-        "test pairs known from training left out": 1,
+        "test pairs left out (also in training)": 1,
     }
 
 

@@ -47,14 +47,14 @@ _MODULES = dict.fromkeys(_FINISHED, "finished")
 
 @dataclass(frozen=True)
 class Program:
-    """A program with typed commands. Help and an error import only the command concerned.
+    """A program with typed commands. Help and errors import only the module of their command.
 
     Attributes:
         name: Name in messages.
         summary: Description of the program.
         commands: Summaries of the commands by name.
-        modules: Template of the modules' names, with the command's name for ``{}``. A command is a
-            function of its name.
+        modules: Template of the modules' names, with the command's name for ``{}``. A command is
+            the function with the command's name.
         second_words: Second words of commands that have one: further functions of the module.
     """
 

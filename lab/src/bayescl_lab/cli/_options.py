@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FLAT = Parameter(name="*")
 """Marker for a dataclass with an option for every field."""
 
-RUNTIME = Group("Where and how", help="A resumed run may change these.")
+RUNTIME = Group("Where and how", help="A resumed run may use other values.")
 
 RUNTIME_OPTIONS = Parameter(name="*", group=RUNTIME)
 """Marker for a dataclass of options that do not affect the result of a run."""
@@ -61,7 +61,7 @@ class Hyperparameters:
         temperature: Temperature of the softmax.
         tau_plus: Prior probability that a candidate is a positive, in [0, 1) (debiased, hard,
             bayesian).
-        concentration: Exponent of the weights, at least 0 (hard).
+        concentration: Exponent of the candidate weights, at least 0 (hard).
         alpha: Probability that a positive outscores a negative (the encoder's AUC), in [0.5, 1]
             (bayesian).
         beta: Hardness of negatives, in [0.5, 1] (bayesian).

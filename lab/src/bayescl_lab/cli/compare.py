@@ -81,7 +81,7 @@ def arrays(
     weights and see the same views, so losses are compared seed by seed.
 
     Args:
-        losses: Comma-separated names of losses. The suffix "+domains" is --domains for one loss,
+        losses: Comma-separated names of losses. The suffix "+domains" sets --domains for a loss,
             "+teacher" adds a teacher, see --teacher. Hyper-parameters apply to all losses that have
             them. A configuration file can give values for single losses in the mapping "methods".
     """

@@ -13,7 +13,7 @@ _DIGITS = "digits"
 
 
 def list() -> None:
-    """List the data sets that have names, with size and terms of use."""
+    """List the published data sets, with size and terms of use."""
     rows = []
     for source in SOURCES.values():
         here = "always" if source.name == _DIGITS else "yes" if is_there(source) else "no"

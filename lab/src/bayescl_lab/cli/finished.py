@@ -26,7 +26,7 @@ def embed(
     """Write the embeddings of a run's items or users to a file.
 
     An .npy file contains only the embeddings, in the order of the data. A .parquet file also has
-    ids; for images, the row number, the file, the split, the label, the class name and the domain.
+    ids. For images and arrays, it has row number, file or id, split, label, class name and domain.
 
     Args:
         run: Run folder of "train ranking", "train images" or "train arrays".
@@ -59,7 +59,8 @@ def evaluate(run: Path, *, data: str | None = None, encoder: str | None = None) 
     """Evaluate a run: encoders by every probe, recommenders by full ranking.
 
     The run need not be finished. The last checkpoint is evaluated. The metrics are also written to
-    evaluation.json in the run's folder. It is an error if the images have changed since training.
+    evaluation.json in the run's folder. It is an error if images or arrays have changed since
+    training.
 
     Args:
         run: Run folder.

@@ -1,4 +1,4 @@
-"""``bayescl inspect``: inspection of a file of embeddings, or of a run on images."""
+"""``bayescl inspect``: inspection of a file of embeddings, or of a run on images or arrays."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class OfFile:
             an array.
         ids: Name of the array of row ids, such as ids of documents. Rows with the same id
             are not candidates of each other. Default: "ids", if there is such an array.
-        by: Name of the array with a possible nuisance, such as the batch, speaker or device of each
-            item. Default: "domains", if there is such an array.
+        by: Name of the array with a possible nuisance, such as the experimental batch, speaker or
+            device of each item. Default: "domains", if there is such an array.
         unknown: Comma-separated strings that mean an unknown label, id or nuisance. Default: -1,
             nan, NA, None, null and similar. Empty values are always unknown.
         batch_size: Number of items in a batch. Default: 256.
@@ -55,11 +55,12 @@ def inspect(
 
     A file of embeddings is .npy, .npz or .parquet, with one row per item. It may also hold a second
     view ("second_view"), or "queries" and "documents" instead, and "labels", "ids" and "domains".
-    For a run on images, images are embedded without augmentation, after the projection head.
+    For a run, images or arrays are embedded without augmentation, after the projection head.
 
     Args:
         run_or_file: Run folder of an encoder, or file of embeddings.
-        data: Images to inspect. Default: the training images of the run, which must be unchanged.
+        data: Images or arrays to inspect. Default: those of the run's training, which must be
+            unchanged.
         encoder: Name of your own encoder, my_module:build, if the run has one.
         out: HTML page. Default: inspection.html in the run folder, or NAME-inspection.html beside
             the file. A .json file with the results is written beside the page.

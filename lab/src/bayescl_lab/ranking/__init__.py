@@ -6,7 +6,7 @@ not load the training loop.
 =============================  ==============================================================
 ``data``, ``datasets``         options for reading; training and evaluation split
 ``readers``                    tables and fixed formats, with error messages for damaged files
-``filters``, ``splits``        minimum rating, numbers of ids; training and test split
+``filters``, ``splits``        minimum rating, numbering of ids; training and test split
 ``interactions``               pairs of users and items as a sparse matrix, with original ids
 ``catalog``                    names and folders of published interactions
 ``encoders``                   matrix factorization and LightGCN

@@ -15,7 +15,7 @@ from bayescl_lab.ranking.interactions import Interactions
 
 
 class UserBatch(NamedTuple):
-    """Users and all their pairs. ``anchor_of`` is the index of each pair's user."""
+    """Users and all their pairs. ``anchor_of`` is the index of each pair's user in ``users``."""
 
     users: Int[Tensor, " users"]
     items: Int[Tensor, " pairs"]
@@ -91,7 +91,7 @@ class UserBatches:
             yield self._batch_of(self.users[own.to(self.users.device)])
 
     def _batch_of(self, users: Int[Tensor, " users"]) -> UserBatch:
-        """Return a batch of users, given the position of each user's first item."""
+        """Return a batch of the given users, with all their items."""
         first = self.starts[users]
         counts = self.starts[users + 1] - first
         anchor_of = torch.arange(len(users), device=users.device).repeat_interleave(counts)

@@ -52,7 +52,7 @@ def sampled_loss(
             processes.
         encoder: Encoder, called once.
         batch: Users of this process.
-        count: Number of candidates, at least 1. If there are fewer items, all of them.
+        count: Number of candidates, at least 1. If there are fewer items, all are drawn.
         seed: Seed of the draw, the same on all processes.
     """
     options: Config = {"anchor_of": batch.anchor_of}

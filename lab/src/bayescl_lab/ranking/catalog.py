@@ -1,8 +1,8 @@
 """Published interactions in the data folder.
 
-Only MovieLens is downloaded automatically. Its archives are verified by the SHA-256 of the files of
-GroupLens. Users must copy the others themselves, because of their terms of use or because there is
-no published checksum.
+Only MovieLens is downloaded automatically. Its archives are verified by the SHA-256 checksums of
+GroupLens's files. Users must copy the other data sets themselves, because of terms of use or
+because there is no published checksum.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from bayescl_lab._downloads import SOURCES, data_folder
 
 SPLIT = ("train.txt", "test.txt")
-"""Files of a split in LightGCN's format, in which all published interactions are accepted."""
+"""Files of a split in LightGCN's format, which is accepted for all published interactions."""
 
 
 def known_names() -> list[str]:

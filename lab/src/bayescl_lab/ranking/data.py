@@ -32,7 +32,7 @@ class RankingData:
             Parquet; text also as .gz), or of a folder with LightGCN's train.txt and test.txt.
         split: How the test split is chosen: per-user (a random fifth of each user's interactions),
             last (each user's latest interaction), time (the latest fifth of all interactions),
-            given, or none, which trains on all interactions without evaluation.
+            given (in the files), or none, which trains on all interactions without evaluation.
             Default: given if the files have a test split, else per-user.
         split_seed: Seed of random splits.
         user_column: Column of users in a table. Default: guessed (user, user_id, userId, ...).
@@ -41,7 +41,7 @@ class RankingData:
         timestamp_column: Column of times in a table. Default: guessed if times are used.
         min_rating: Lowest rating that counts. Default: all count.
         sum_ratings: Add up the ratings of each user and item before min_rating applies, for example
-            quantities with negative returns. Pairs with a sum of at most 0 are left out.
+            quantities with returns below 0. Without min_rating, sums of at most 0 are left out.
         date_format: Pattern of a table's dates, such as "%d.%m.%Y". Default: numbers, or dates such
             as 2024-05-31.
         test_data: Second table, with the test split.
@@ -50,7 +50,7 @@ class RankingData:
         quote: Meaning of double quotes around values: double (they enclose the value) or none (they
             are ordinary characters). Default: detected.
         no_header: Whether the first line of a table is an interaction. Columns are then named 1, 2
-            and so on. By default they are user, item, rating and timestamp, in this order.
+            and so on. Columns 1 to 4 are user, item, rating and timestamp by default.
         skip_bad_rows: Skip and count rows of a table with missing or invalid values.
         allow_null_ids: Keep ids such as NULL, nan and None, which otherwise count as missing.
 
@@ -92,7 +92,7 @@ class RankingData:
     def refuse(self, data: str) -> None:
         """Raise ``ValueError`` if an option for tables is given with a data set of fixed format."""
         if wrong := [name for name in _OF_TABLES if getattr(self, name) not in (None, False)]:
-            raise ValueError(f"{data} has a fixed format: {wrong[0]} is for tables")
+            raise ValueError(f"{data} has a fixed format: {wrong[0]} applies only to tables")
 
     @property
     def title(self) -> str:

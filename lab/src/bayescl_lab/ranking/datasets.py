@@ -21,8 +21,8 @@ _TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.1
 def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -> RankingParts:
     r"""Load a data set as training and evaluation interactions.
 
-    Use ``evaluate_on="validation"`` to choose settings. The evaluation split is then a tenth of the
-    training split, held out of training. It is drawn like the test split, or per user if the test
+    Use ``evaluate_on="validation"`` to choose settings. The evaluation split is then held out of
+    the training split. It is drawn with share 0.1 like the test split, or per user if the test
     split was given. The test split is not used.
 
     Args:
@@ -39,8 +39,8 @@ def load_interactions(data: str, *, evaluate_on: str = "test", **options: Any) -
         to training are kept and reported, because published scores include them.
 
     Raises:
-        ValueError: if the name is unknown, a file is missing or damaged (naming its line), or
-            options contradict each other or the data.
+        ValueError: if the name is unknown, a file is missing or damaged (the message names the
+            line), or options contradict each other or the data.
 
     Example:
         >>> import tempfile, pathlib
@@ -90,7 +90,7 @@ def read_interactions(options: RankingData) -> RawInteractions:
         name = data if known else path.resolve().name
         return read(path if path.is_dir() else path.parent, name)
     if path.is_dir():
-        raise ValueError(f"{path} must contain train.txt and test.txt, u.data or ratings.dat")
+        raise ValueError(f"{path} must contain train.txt and test.txt, or u.data, or ratings.dat")
     test = None if options.test_data is None else Path(options.test_data)
     return read_tables(path, test, options, name=path.resolve().name)
 

@@ -153,4 +153,4 @@ class LightGCN(Encoder):
 
 
 ENCODERS: Mapping[str, type[Encoder]] = {"mf": MatrixFactorization, "lightgcn": LightGCN}
-"""Encoders by name, in the order of the paper's tables."""
+"""Encoders by name, in the order of tables."""

@@ -32,7 +32,7 @@ def numbered_interactions(
         skipped and merged data, as phrase and count.
 
     Raises:
-        ValueError: if there are no ratings, or nothing is left.
+        ValueError: if required ratings are missing, or nothing is left.
     """
     counts: dict[str, int] = {}
     frames = [raw.train] if raw.test is None else [raw.train, raw.test]
@@ -76,7 +76,7 @@ def numbered_interactions(
     test = None
     if given:
         known = train.contains(*given[0].pairs())  # a full ranking leaves out what training has
-        counts["test pairs known from training left out"] = int(known.sum())
+        counts["test pairs left out (also in training)"] = int(known.sum())
         if known.all():
             raise ValueError(
                 f"{raw.name}: the training split contains every pair of the test split"
@@ -87,7 +87,7 @@ def numbered_interactions(
 
 
 def _summed(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per pair, with the sum of its ratings and its earliest purchase."""
+    """Return one row per pair, with sum of ratings and time of the first positive rating."""
     values = [pl.col("rating").sum().round(9)]  # so .1 + .2 - .3 is 0
     if "timestamp" in frame.columns:
         bought = pl.col("timestamp").filter(pl.col("rating") > 0).min()

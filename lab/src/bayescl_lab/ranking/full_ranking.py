@@ -65,7 +65,7 @@ def full_ranking(
     shape = (scorer.num_users, scorer.num_items)
     if seen is not None and seen.matrix.shape != shape:
         raise ValueError(
-            f"seen must have the scorer's users and items, {list(shape)}, "
+            f"seen must have the scorer's numbers of users and items, {list(shape)}, "
             f"got {list(seen.matrix.shape)}"
         )
     users = torch.arange(scorer.num_users) if users is None else users.cpu()
@@ -89,8 +89,8 @@ def top_columns(
 ) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
     """Return the ``k`` largest entries of each row, in descending order and then by column.
 
-    ``torch.topk`` does not define the order of equal entries. A row is selected again
-    if its last entry equals an excluded entry.
+    ``torch.topk`` does not define the order of equal entries. The selection of a row is
+    repeated if its last entry equals an excluded entry.
 
     Raises:
         ValueError: if a score is NaN.

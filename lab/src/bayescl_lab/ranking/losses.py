@@ -16,7 +16,7 @@ def bpr_loss(
     *,
     valid: Bool[Tensor, "anchors candidates"] | None = None,
 ) -> Float[Tensor, " anchors"]:
-    """Compute the mean logistic loss of each positive against its candidates, or 0."""
+    """Compute the mean logistic loss of each positive against its candidates, or 0 without any."""
     terms = F.softplus(unlabeled - positive[:, None])
     if valid is None:
         return terms.mean(dim=1)

@@ -6,7 +6,7 @@ relevant, :math:`n` is the number of relevant items, and :math:`m = \min(k, n)`:
 =============  ===================================================================================
 ``precision``  :math:`\frac{1}{k} \sum_i h_i`; a user with fewer than k unseen items still has k
                places
-``recall``     :math:`\frac{1}{n} \sum_i h_i`; divided by all that should be found, even beyond k
+``recall``     :math:`\frac{1}{n} \sum_i h_i`; divided by all relevant items, even if more than k
 ``ndcg``       :math:`\sum_i \frac{h_i}{\log_2(i + 1)} \big/ \sum_{i \le m} \frac{1}{\log_2(i+1)}`;
                the ideal list ends after k places
 =============  ===================================================================================

@@ -23,8 +23,8 @@ def split_interactions(
     """Split interactions into a training split and a held-out split.
 
     =============  ============================================================================
-    ``per-user``   at random from each user, ``share`` of the user's interactions rounded to
-                   whole ones (halves up). Users with too few interactions keep all of them in
+    ``per-user``   at random from each user, ``share`` of the user's interactions, rounded to an
+                   integer (halves up). Users with too few interactions keep all of them in
                    training: up to 2 interactions at a share of 0.2, up to 4 at 0.1
     ``last``       by time, the last interaction of every user who has at least two, drawn at
                    random among equal times; ``share`` is ignored
@@ -66,7 +66,7 @@ def split_interactions(
     if not held_out.any() or held_out.all():
         raise ValueError(
             f"{interactions.name}: too few interactions to split ({kind}), "
-            f"got {interactions.num_interactions} of {interactions.num_users} users"
+            f"got {interactions.num_interactions} from {interactions.num_users} users"
         )
     return interactions.subset(~held_out), interactions.subset(held_out)
 

@@ -78,7 +78,7 @@ class EncoderRun(TrainedRun[AnyEncoderSettings]):
         self.remarks = [*parts.remarks]
         if self.batch_size < settings.batch_size:
             count = f"the {len(parts.train)} training {parts.train.noun}"
-            self.remarks.append(f"batch_size is {self.batch_size}, half of {count}")
+            self.remarks.append(f"batch_size is reduced to {self.batch_size}, half of {count}")
         self.model = self.build_model(encoder)
 
     @abstractmethod

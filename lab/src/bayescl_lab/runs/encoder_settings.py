@@ -29,13 +29,14 @@ class EncoderOptions(TrainedSettings):
         embedding_dim: Length of an embedding.
         classes: Comma-separated names of the classes to use. Default: all.
         labels_per_class: Number of labeled training items per class for the loss, drawn by the
-            seed. The oracles use all labels. Default: none.
-        domains: Use only candidates of the item's own domain, such as its batch, device, subject or
-            source. Domains come from an array "domains" or a column; see --domain-column.
+            seed. The losses oracle and supervised use all labels. Default: none.
+        domains: Use only candidates of the item's own domain, such as its experimental batch,
+            device, subject or source. Domains come from an array "domains" or a column; see
+            --domain-column.
         domains_per_batch: Number of domains in a batch with --domains, so that each anchor has
             enough candidates of its domain. Default: batches are drawn from all domains.
-        ranks: Kind of rank in the Bayesian loss: mid counts half of the equal logits and of the
-            candidate itself, upper counts all of them, as in the paper.
+        ranks: Kind of rank in the Bayesian loss: mid counts equal logits and the candidate itself
+            by half, upper counts them fully, as Liu et al. (2024) do.
         teacher: Embeddings that determine the target of a loss with a teacher: "items", the
             network's own embeddings of the unaugmented items, or an .npy file with one embedding
             per training item, such as the output of "embed". "none" is no teacher. Default: items

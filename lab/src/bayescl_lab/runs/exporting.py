@@ -37,16 +37,16 @@ def run_embeddings(
 
     The table has columns ``id`` and ``embedding``. For images and arrays, ``id`` is the number of
     the row and ``image`` or ``item`` is the file in the folder, the id or the number in the data
-    set. The table then also has ``part``, ``label``, ``class`` and ``domain``, empty if unknown,
-    and ``output``.
+    set. The table then also has ``part``, ``label`` (-1 if unknown), ``class`` and ``domain``
+    (empty if unknown), and ``output``.
 
     Args:
         path: Run folder.
         of: "items" (default) or "users" of a recommender; "evaluation" (default), "train" or "all"
-            of images and arrays, the training items first. Default for other images: "all".
+            of images and arrays, the training items first. Default for other data: "all".
         output: "features" of the encoder, or "head" for the embeddings of the projection head,
-            which the loss compares. Both are computed from images without augmentation.
-        data: Other images. Default: the images of the run.
+            which the loss compares. Both are computed without augmentation.
+        data: Other images or arrays. Default: those of the run.
         encoder: Custom network of the run, if it has one.
     """
     kind = Kind.of(path)

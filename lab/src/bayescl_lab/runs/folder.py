@@ -51,7 +51,7 @@ class RunFolder:
     config_file: ClassVar[Path] = _file("config.yaml")
     """The kind of the run and its full settings, as options of its command."""
     metrics_file: ClassVar[Path] = _file("metrics.csv")
-    """One row per epoch. The checkpoint has the rows too, so this file is not read."""
+    """One row per epoch. The checkpoint has the rows too, so resuming does not read this file."""
     checkpoint: ClassVar[Path] = _file("checkpoints/last.ckpt")
     """The last checkpoint."""
     data_file: ClassVar[Path] = _file("data.json")
@@ -141,7 +141,7 @@ class RunFolder:
         if not content.startswith(_HEADER.encode()):
             raise ValueError(f"{self.path} is not a run folder: its config.yaml is not from a run")
         if not has_digest(content, ""):
-            raise ValueError(f"{self.config_file} is damaged: it was changed after the start")
+            raise ValueError(f"{self.config_file} is damaged: it was changed after the run started")
         kind, identity, settings = content.decode().split("\n", 2)
         config: Config = yaml.safe_load(settings)
         return kind.removeprefix(_HEADER), identity.removeprefix(_IDENTITY), config
@@ -200,7 +200,7 @@ def read_json(path: Path, identity: str | None = None) -> Config:
     """Read the mapping in a JSON file, and check its digest if it has one.
 
     A digest is required if the identity of a run is given. Otherwise the identity is read from the
-    file's folder. A digest in another folder is not checked.
+    file's folder. In a folder without a run, digests are not checked.
 
     Raises:
         ValueError: if the file does not hold a mapping, or the digest is wrong.

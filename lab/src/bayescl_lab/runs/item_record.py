@@ -135,7 +135,7 @@ class ItemRecord:
         line = f"{again} {self.noun} are exact copies of others"
         if again == 1:
             line = f"1 {self.noun[:-1]} is an exact copy of another"
-        both = f", {across} of them in both parts" * (across > 0)
+        both = f", {across} of them in training and evaluation" * (across > 0)
         yield f"{line}{both}: {COPIES} in the run's folder lists them"
 
 

@@ -32,7 +32,7 @@ def train_encoder(
 ) -> Result:
     """Train on images or arrays; see :meth:`.TrainedRun.train`.
 
-    Only the settings in ``own_code``, "encoder" and "views", may name custom code.
+    Of the settings "encoder" and "views", only those in ``own_code`` may name custom code.
     """
     given = own_code_of(settings, own_code)
     return encoder_run(settings.kind).train(settings, out, **given, **options)

@@ -83,8 +83,8 @@ TEACHER = "+teacher"
 """Suffix of the names of losses with a teacher, such as ``info_nce+teacher``."""
 
 DOMAINS = "+domains"
-"""Suffix of the names of losses with candidates of the item's own domain only, before a teacher's:
-``info_nce+domains+teacher``."""
+"""Suffix of the names of losses with candidates of the item's own domain only. It precedes
+:data:`TEACHER`: ``info_nce+domains+teacher``."""
 
 SHARE = "positive_share"
 """Setting of runs on views: the share of the target for the other view."""
@@ -198,7 +198,7 @@ class LossSettings:
 
     @property
     def loss_class(self) -> type[ContrastiveLoss]:
-        """Class of :mod:`bayescl.losses` that computes the loss."""
+        """Class that computes the loss."""
         return self.classes()[self.loss]
 
     def build(self, **options: Any) -> ContrastiveLoss:

@@ -134,11 +134,11 @@ class TrainedRun(ABC, Generic[AnySettings]):
 
     @abstractmethod
     def results(self) -> Result:
-        """Evaluate the trained model, and return the result without its training."""
+        """Evaluate the trained model, and return the result without epochs and seconds."""
 
     @abstractmethod
     def evaluation(self, part: str | None) -> Result:
-        """Evaluate the current model; ``part`` names other data. Raises if there are no labels."""
+        """Evaluate the current model; ``part`` is other data. Raises if there are no labels."""
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
         """Train with :func:`~bayescl_lab.runs.loop.fit_in_folder` and its further options."""
@@ -191,7 +191,7 @@ class TrainedRun(ABC, Generic[AnySettings]):
         checkpoint_every: int = 1,
         **given: Any,
     ) -> Result:
-        """Train, evaluate, and write both to a run folder.
+        """Train, evaluate, and write model and metrics to a run folder.
 
         A resumed run ends with exactly the weights of an uninterrupted run; on a GPU, up to
         floating-point summation order. With several devices, one process per device calls this

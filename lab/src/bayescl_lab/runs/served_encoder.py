@@ -19,7 +19,7 @@ from bayescl_lab.runs.weights import part_of_state, read_checkpoint
 
 
 def refuse_own_encoder(name: str) -> None:
-    """Raise ``ValueError`` if the encoder of a run is custom, so that its name does not build it.
+    """Raise ``ValueError`` if a run's encoder is custom: the stored name must not execute code.
 
     A custom encoder is built only if the user names it; see :mod:`bayescl_lab.runs.own_code`.
     """

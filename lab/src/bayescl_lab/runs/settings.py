@@ -104,7 +104,7 @@ class TrainedSettings(StoredSettings):
         """Return the ranks of this process.
 
         Raises:
-            ValueError: if torchrun started another number of processes than the settings need.
+            ValueError: if torchrun started a different number of processes than the settings need.
         """
         started = os.environ.get("WORLD_SIZE", "1")
         if "TORCHELASTIC_RUN_ID" in os.environ and int(started) != self.num_processes:

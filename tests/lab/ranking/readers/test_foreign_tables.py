@@ -218,7 +218,7 @@ def _ids() -> Iterator[tuple[Any, ...]]:
     yield "not a number", nan, "row 8: user must be a whole number or text, got nan"
     for word in ("NULL", "\\N", "None", "nan", "NaN", "NA", "#N/A", "<NA>", "", "-1", "?"):
         name, missing = word.replace("/", "") or "nothing", rows([*IDS[:7], word])
-        how = "--skip-bad-rows leaves such rows out, --allow-null-ids keeps them"
+        how = "--skip-bad-rows leaves such rows out, --allow-null-ids keeps such ids"
         stands = f"line 9: user {word!r} stands for a missing id; {how}"
         yield f"missing {name}", text(missing), stands if word else "line 9: there is no user"
         if word:

@@ -85,7 +85,7 @@ def test_yahoo_merges_both_parts_for_users_who_are_in_both(write):
     rows = [("1", "14", 5.0), ("1", "49", 1.0), ("2", "14", 3.0), ("2", "35", 1.0)]
     assert sorted(raw.train.rows()) == rows
     assert raw.test is None
-    assert raw.report == {"ratings of users without randomly drawn songs left out": 1}
+    assert raw.report == {"ratings left out (users without randomly drawn songs)": 1}
 
 
 def test_files_that_are_missing_or_damaged_are_named(write):

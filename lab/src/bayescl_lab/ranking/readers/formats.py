@@ -8,9 +8,9 @@ MovieLens       ``u.data`` (100k): user, item, rating and timestamp, separated b
                 ``ratings.dat`` (1M): the same, separated by ``::``.
 Yahoo!R3        two files of user, song and rating, separated by tabs, with names ending in
                 ``-train.txt`` (chosen songs, 15,400 users) and ``-test.txt`` (songs drawn at
-                random, 5,400 of these users). In the paper, both parts are merged for these
-                5,400 users (182,000 interactions) and split again. Rows of other users are
-                skipped and counted.
+                random, 5,400 of these users). As in Liu et al. (2024), both files are merged
+                for these 5,400 users (182,000 interactions) and split again. Rows of other
+                users are skipped and counted.
 ==============  ==================================================================================
 """
 
@@ -84,7 +84,7 @@ def read_yahoo_r3(folder: Path, name: str) -> RawInteractions:
     chosen, drawn = (_numbers(file, 3) for [file] in files)
     kept = chosen.join(drawn.select("user").unique(), on="user", how="semi")
     left_out = chosen.height - kept.height
-    report = {"ratings of users without randomly drawn songs left out": left_out}
+    report = {"ratings left out (users without randomly drawn songs)": left_out}
     return RawInteractions(pl.concat([kept, drawn]), name=name, report=report if left_out else {})
 
 

@@ -3,9 +3,9 @@
 ``user`` and ``item`` may be whole numbers or text; surrounding blanks are ignored. Ids are read as
 numbers only if all are whole numbers in canonical form, such as ``7`` or ``7.0``: ``007`` and ``7``
 are two users. For the formats of ``timestamp``, see ``readers/times.py``. A row with a missing
-value in a used column, or with more values than the first line, is an error, or is skipped and
-counted. Other columns are ignored. Columns without given names are guessed: names with "user" or
-"item" are preferred to synonyms, ``user_id`` to ``customer_id``.
+value in a used column, or with more values than the first line, is an error or, with
+``skip_bad_rows``, skipped and counted. Other columns are ignored. Columns without given names are
+guessed: names with "user" or "item" are preferred to synonyms, ``user_id`` to ``customer_id``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from bayescl_lab.ranking.data import RankingData
 from bayescl_lab.ranking.readers.times import times
 
 _KEYS = ("id", "", "no", "nr", "number", "key", "code", "uuid", "hash", "index", "idx")
-"""Suffixes of a word. Ids are preferred."""
+"""Suffixes of words in column names, in order of preference."""
 
 
 def _forms(words: str) -> list[set[str]]:
-    """Return the spellings of words, ids first."""
+    """Return the words with each suffix, ids first."""
     return [{word + key for word in words.split()} for key in _KEYS]
 
 
@@ -73,8 +73,8 @@ class RawInteractions:
     """Result of a reader: interactions with the ids in the file.
 
     ``train`` and ``test`` have columns ``user`` and ``item`` (whole numbers or text, never empty)
-    and, if requested, ``rating`` and ``timestamp`` (finite numbers). The report maps a description
-    of skipped data to its count.
+    and, if requested, ``rating`` (finite numbers) and ``timestamp`` (numbers or dates). The
+    report maps a description of skipped data to its count.
     """
 
     train: pl.DataFrame
@@ -160,7 +160,7 @@ def _refuse(table: Table, rows: pl.DataFrame, checked: pl.DataFrame, first: int)
     elif value is None or str(value).strip() == "":
         wrong = f"there is no {name}{skip}"
     elif name in ("user", "item") and isinstance(value, str):
-        wrong = f"{name} {value!r} stands for a missing id{skip}, --allow-null-ids keeps them"
+        wrong = f"{name} {value!r} stands for a missing id{skip}, --allow-null-ids keeps such ids"
     else:
         kind = _WANTED.get(name, "a whole number or text")
         point = " (write a decimal point)" if re.fullmatch(r"-?\d+,\d+", str(value)) else ""

@@ -35,7 +35,7 @@ _UNITS = {
     "microseconds": (1e14, 1e17),
     "nanoseconds": (1e17, float("inf")),
 }
-"""Epochs from 1973 to 5138 in each unit."""
+"""Unix times from 1973 to 5138 in each unit."""
 
 
 def times(column: pl.Series, date_format: str | None) -> pl.Series:
@@ -48,7 +48,7 @@ def times(column: pl.Series, date_format: str | None) -> pl.Series:
 
     Raises:
         ValueError: if numbers have different units or look like dates, or the type of the column
-            cannot have times.
+            cannot represent times.
     """
     if column.dtype in (pl.Date, pl.Datetime):
         if column.dtype != pl.Date:
@@ -71,9 +71,9 @@ def times(column: pl.Series, date_format: str | None) -> pl.Series:
 
 
 def _checked(numbers: pl.Series) -> pl.Series:
-    """Return numbers, with null for 0 and less among epochs.
+    """Return numbers; in Unix times, 0 and less become null.
 
-    Raises ``ValueError`` on several units, and on dates without separators that do not sort.
+    Raises ``ValueError`` on several units, and dates without separators that do not sort by time.
     """
     low: Any = numbers.min()
     high: Any = numbers.max()

@@ -23,8 +23,8 @@ View = Callable[[Tensor, torch.Generator], Tensor]
 USUAL_STRENGTHS = {1: (0.8, 0.4), 2: (0.3, 0.2)}
 """Default noise and scale of views of rows and of signals, by number of dimensions of an item.
 
-Chosen on domains of the training items (``evaluate_on="validation"``) of gas sensors, blood cells
-and a smartwatch.
+Chosen on validation domains (``evaluate_on="validation"``) of gas sensors, blood cells and a
+smartwatch.
 """
 
 
@@ -41,7 +41,7 @@ class ArrayRun(EncoderRun[ArraySettings]):
     kind = Kind.ARRAYS
     settings_type = ArraySettings
     source_of_domains = (
-        "name a column or array with --domain-column, or add an array domains to the .npz file"
+        "name a column or array with --domain-column, or add an array 'domains' to the .npz file"
     )
 
     def __init__(
@@ -105,7 +105,7 @@ class OwnViews(ArrayViews):
     def view(self, items: Tensor, generator: torch.Generator) -> Tensor:
         """Call the function of the user, which must keep the shape of the items."""
         if self._own is None:
-            raise ValueError("the run uses its own views: name them again with --views")
+            raise ValueError("the run has custom views: name them again with --views")
         views = self._own(items, generator)
         if not isinstance(views, Tensor) or views.shape != items.shape:
             got = list(views.shape) if isinstance(views, Tensor) else type(views).__name__

@@ -25,8 +25,9 @@ class ArrayOptions(EncoderOptions):
             has shape [items, features] for rows or [items, channels, length] for signals.
         label_column: Column or array of labels: numbers or strings, empty if unknown. Default:
             found by its name (label, class, target, ...), if there is one.
-        domain_column: Column or array of domains, such as batches, devices or subjects. Default:
-            found by its name (domain, batch, plate, subject, ...), if there is one.
+        domain_column: Column or array of domains, such as experimental batches, devices or
+            subjects. Default: found by its name (domain, batch, plate, subject, ...), if there is
+            one.
         unknown: Comma-separated strings that mean an unknown label or domain. Default: -1, nan, NA,
             None, null and similar. Empty values are always unknown.
         standardize: Standardization of features or channels: over the training items (train), or

@@ -39,7 +39,7 @@ class ImageRun(EncoderRun[ImageSettings]):
     settings_type = ImageSettings
     source_of_domains = (
         "give a column of a table (--domain-column), folders (--folders domains), or an array "
-        "domains in an .npz file"
+        "'domains' in an .npz file"
     )
 
     def load_parts(self, item_shape: tuple[int, ...] | None, *, split: bool) -> Parts:

@@ -72,7 +72,7 @@ def ranking_result(
     remarks: list[str] = []
     others: dict[str, Row] = {}
     if not evaluation.users:
-        remarks.append("training used all data: nothing is left to evaluate")
+        remarks.append("training used all data: nothing is left to evaluate on")
     for name in BASELINES if baselines and evaluation.users else ():
         if name == EASE_NAME and (reason := ease_left_out(train.num_items)):
             remarks.append(reason)

@@ -63,7 +63,7 @@ class RankingRecord:
         return cls(known, part_of, description)
 
     def parts(self, evaluate_on: str) -> RankingParts:
-        """Return the parts to evaluate on. Lists exclude all interactions of earlier parts."""
+        """Return training and evaluation split. Training joins all parts before evaluation."""
         number = PARTS.index(evaluate_on)
         return RankingParts(
             self.known.subset(self.part_of < number),
@@ -120,8 +120,8 @@ class RankingRecord:
         report. The data are read with the settings of the run in the folder.
 
         Raises:
-            ValueError: if the data cannot be read, the run knows none of the users or items, or the
-                run was trained on all interactions.
+            ValueError: if the data cannot be read, no pair has a known user and a known item, or
+                the run was trained on all interactions.
         """
         reading = RankingData.pop_from(folder.config())
         reading = replace(reading, data=data, test_data=None, split="none")
@@ -148,8 +148,8 @@ class RankingRecord:
         if trained.all():
             raise ValueError(f"{data} has no new interactions: the run was trained on all of them")
         left_out = {
-            "interactions used in training left out": int(trained.sum()),
-            "interactions of users or items unknown to the run left out": int((~is_known).sum()),
+            "interactions left out (used in training)": int(trained.sum()),
+            "interactions left out (user or item unknown to the run)": int((~is_known).sum()),
         }
         report = {**parts.reading, **{phrase: count for phrase, count in left_out.items() if count}}
         description = {**self.description, "report": report}

@@ -41,7 +41,7 @@ class RankingOptions(TrainedSettings):
         item_norm_exponent: Ranking multiplies cosines by the item embedding's length to this
             power. Larger values favor popular items. Training does not depend on it.
         candidates: Number of items drawn per batch and shared by its users, at most all items. A
-            user's known items do not count.
+            user's known items are masked.
         batch_size: Number of users per step, with all their pairs, over all devices. Default: a
             32nd of the users, between 32 and 256.
         lr: Initial learning rate of Adam. It decreases to 0 by a cosine schedule.

@@ -42,7 +42,7 @@ class Recommender:
         scorer: Trained model.
 
     Raises:
-        ValueError: if the folder does not hold a recommender, has no checkpoint or damaged files.
+        ValueError: if the folder does not hold a recommender or a checkpoint, or files are damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -71,7 +71,7 @@ class Recommender:
         Args:
             user_id: Id of the user in the data set, or several ids.
             k: Number of items per list. Users who have nearly all items get fewer. Default: 10.
-            all_users: Whether to make lists of all users, instead of ``user_id``. Default: False.
+            all_users: Whether to make lists for all users, instead of ``user_id``. Default: False.
             exclude: Ids of further items to exclude. Default: none.
             allow_known: Whether lists may have items that the user has. Default: False.
 
