@@ -90,7 +90,7 @@ def check_margin(margin: Margin, batches: Sequence[Batch]) -> None:
 
 @torch.no_grad()
 def within_margin(batch: Batch, margin: Margin) -> Batch:
-    """Exclude candidates that score like the positive.
+    """Exclude candidates that score like the positive, or higher.
 
     With ``by_teacher``, rows without a teacher exclude nothing and are not excluded.
     """

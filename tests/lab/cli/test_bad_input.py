@@ -43,7 +43,7 @@ def shelf(bayescl, pictures, tmp_path, monkeypatch) -> None:
 RUNS = [
     ("--data digitz", "there is no data set 'digitz'; choose digits"),
     ("--data empty", "empty contains no images"),
-    ("--data cifar10", "download it by 'bayescl data fetch cifar10' (170 MB; no license"),
+    ("--data cifar10", "download it with 'bayescl data fetch cifar10' (170 MB; no license"),
     ("--batch_size 1", "batch_size must be at least 2, got 1"),
     ("--epochs many", "epochs must be a valid integer, got many"),
     ("--temperature -1", "temperature must be positive, got -1"),

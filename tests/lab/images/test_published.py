@@ -143,8 +143,8 @@ def test_published_files_give_their_images_and_labels(publish, name):
 @pytest.mark.parametrize(
     ("name", "member", "content", "message"),
     [
-        ("cifar10", "batches.meta", None, "is missing or damaged in .*: download it by 'bayescl"),
-        ("stl10", "train_y.bin", None, "is missing or damaged in .*: download it by 'bayescl"),
+        ("cifar10", "batches.meta", None, "is missing or damaged in .*: download it with 'bayescl"),
+        ("stl10", "train_y.bin", None, "is missing or damaged in .*: download it with 'bayescl"),
         ("tiny-imagenet", "train/n01/images/n01_2.JPEG", b"nothing", "n01_2.JPEG is damaged: not"),
         ("tiny-imagenet", "wnids.txt", b"n01 n77", "the class n77 has no training images"),
         ("tiny-imagenet", "words.txt", None, "is missing or damaged in"),

@@ -108,7 +108,7 @@ def draw_parameters(
     The columns are the box (top, left, height and width), whether it is mirrored, the four steps of
     the color jitter (4 x 4), the share of gray, and the weight of a neighbor in the blur relative
     to the middle. A step of the color jitter has a factor, the weights of the gray image and of the
-    mean gray value (see :func:`_blend`), and a shift of the hue in turns. Steps that do not
+    mean gray value (see :func:`_blend`), and a hue shift (1 is a full circle). Steps that do not
     apply have neutral values.
 
     ``strength``, in [0, 5] and 1 in the recipe, scales the range of every jitter (hue's up to 0.5),

@@ -39,9 +39,9 @@ def load_published(name: str) -> tuple[ItemStore, ItemStore]:
     except (RuntimeError, FileNotFoundError):  # of torchvision
         source = SOURCES[name]
         raise ValueError(
-            f"{name} is missing or damaged in {folder}: download it by 'bayescl data fetch {name}' "
-            f"({source.size / 1e6:.0f} MB; {source.terms}). If {source.archive.name} is there, the "
-            "command only unpacks it"
+            f"{name} is missing or damaged in {folder}: download it with 'bayescl data fetch "
+            f"{name}' ({source.size / 1e6:.0f} MB; {source.terms}). If {source.archive.name} is "
+            "there, the command only unpacks it"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"cannot read {name}: {error}") from None

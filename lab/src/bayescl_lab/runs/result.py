@@ -202,7 +202,7 @@ class Result:
 
     @classmethod
     def read_all(cls, file: Path, identity: str | None = None) -> list[Result]:
-        """Read all results in a JSON file, or none; raise ``ValueError`` if it is damaged.
+        """Read all results in a JSON file, if any; raise ``ValueError`` if it is damaged.
 
         A digest of the file is checked, and required if the ``identity`` of its run is given.
         """
