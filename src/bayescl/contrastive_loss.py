@@ -526,8 +526,8 @@ class ContrastiveLoss(nn.Module):
                 anchor's own are not gathered. Pass ``Rows`` to give candidates ``groups``,
                 ``domains``, ``labels``, ``log_q`` or a ``teacher``.
             anchor_of: Row of ``anchors`` that each positive belongs to, if anchors have several.
-                Logits, ranks and sums are computed once for all positives of an anchor. Exclude
-                candidates that are positives by ``valid`` or ``groups``.
+                Logits, ranks and sums are computed once for all positives of an anchor. Pass
+                ``valid`` or ``groups`` to exclude positive candidates.
             positive_weight: As in :meth:`in_batch`.
             teacher: Embedding per anchor, as in :meth:`forward`. Only candidates with a teacher
                 embedding get target probability.

@@ -44,7 +44,7 @@ class ScoredCandidates:
 
     @property
     def truth(self) -> Bool[Tensor, "anchors candidates"]:
-        """``false_negative``, or ``ValueError`` without labels.
+        """``false_negative``, if it is known.
 
         Raises:
             ValueError: if there are no labels.

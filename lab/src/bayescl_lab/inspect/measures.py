@@ -217,7 +217,7 @@ def sides_of(
     *,
     name: str = "embeddings",
 ) -> tuple[Float[Tensor, "items dim"], Float[Tensor, "items dim"]]:
-    """Return both views as unit vectors; raise on invalid ones. One view is returned twice."""
+    """Return both views as unit vectors; raise on invalid ones. A single view is used as both."""
     first = _rows(name, embeddings)
     second = first if second_view is None else _rows("second_view", second_view)
     shape, other = list(first.shape), list(second.shape)

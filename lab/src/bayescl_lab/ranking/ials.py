@@ -1,7 +1,7 @@
 """iALS: matrix factorization by alternating least squares over all pairs of users and items.
 
-The package ``implicit`` has the same algorithm with a penalty that does not depend on the frequency
-of users and items. According to Rendle et al., this dependence is needed for competitive results.
+Its penalty depends on the frequency of users and items, which Rendle et al. find necessary for
+competitive results. The package ``implicit`` has the same algorithm without this dependence.
 """
 
 from __future__ import annotations

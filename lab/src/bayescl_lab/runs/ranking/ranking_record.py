@@ -146,7 +146,7 @@ class RankingRecord:
         )
         trained = seen_pairs(folder, other)
         if trained.all():
-            raise ValueError(f"{data} has no new interactions: the run was trained on all of them")
+            raise ValueError(f"{data} has no new interactions of the run's users and items")
         left_out = {
             "interactions left out (used in training)": int(trained.sum()),
             "interactions left out (user or item unknown to the run)": int((~is_known).sum()),

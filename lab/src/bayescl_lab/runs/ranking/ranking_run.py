@@ -123,7 +123,7 @@ class RankingRun(TrainedRun[RankingSettings]):
                 table[known] = source[torch.from_numpy(rows)[known]].to(table)
 
     def fit(self, folder: RunFolder, **options: Any) -> Journal:
-        """Train without sharing buffers: the module's only buffer, the graph, is constant."""
+        """Train without broadcasting buffers: the module's only buffer, the graph, is constant."""
         return super().fit(folder, share_buffers=False, **options)
 
     def evaluate(self, part: str | None = None) -> Result:
