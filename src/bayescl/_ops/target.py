@@ -28,7 +28,7 @@ from bayescl._types import (
 )
 
 LOWEST = torch.finfo(torch.float32).min
-"""Logit whose probability is 0 beside any other logit."""
+"""Logit with probability 0 beside any other logit."""
 
 
 def check_positive_share(share: float | None) -> float | None:

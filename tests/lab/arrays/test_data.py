@@ -71,7 +71,10 @@ def test_tables_with_gaps_are_refused_in_one_line(tmp_path, columns, message):
         ({"x": X, "labels": X[:, 0]}, "integers or strings"),
         ({"x": X, "ids": np.zeros(60)}, "ids must differ, got 1 distinct of 60"),
         ({"x": X, "labels": np.zeros(60, int)}, "probes need two classes"),
-        ({"x": X, "labels": LABELS, "is_train": np.ones(60, bool)}, "leave items for both parts"),
+        (
+            {"x": X, "labels": LABELS, "is_train": np.ones(60, bool)},
+            "is_train must be true for some items, not all",
+        ),
         ({"x": np.array([X, X[:3]], dtype=object)}, "Python objects"),
     ],
 )

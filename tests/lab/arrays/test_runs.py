@@ -91,7 +91,7 @@ def test_custom_views_and_encoders_are_used_and_must_be_named_again(rows, tmp_pa
 
     encoder = torch.nn.Sequential(torch.nn.Linear(8, 5))
     settings = few(rows, views="mine:view", encoder="mine:build")
-    with pytest.raises(ValueError, match="its own views"):
+    with pytest.raises(ValueError, match="custom views"):
         train_arrays(settings, tmp_path / "run", encoder=encoder)
     train_arrays(settings, tmp_path / "run", encoder=encoder, view=view)
     assert set(seen) == {64}

@@ -146,7 +146,7 @@ def test_without_labels_what_needs_none_is_there(views):
     assert found.measured is None
     assert found.posteriors == ()
     assert found.by_weight is None
-    with pytest.raises(ValueError, match="batches must not be empty"):
+    with pytest.raises(ValueError, match="at least one candidate"):
         diagnose([])
 
 

@@ -472,7 +472,7 @@ def test_wrong_arguments_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=next(iter(options))):
             ranking(model, **options)
-    with pytest.raises(ValueError, match="labels"):
+    with pytest.raises(ValueError, match="needs label_column='groups'"):
         ours.ContrastiveRankingLoss(model, bayescl.OracleContrastiveLoss())
     for options, message in (
         ({"teacher": True}, 'teacher must be "documents", .* got True'),

@@ -132,7 +132,7 @@ NESTED = torch.nested.nested_tensor([A, B], layout=torch.jagged)
         (lambda: CHECKED(A, B, target=NAN[0, 0].expand(8, 8)), "target must be finite"),
         (
             lambda: LOSS.in_batch(A, B, target=ONE_COLUMN, both_directions=True),
-            "target (transposed for both_directions) must contain probabilities",
+            r"target \(transposed for both_directions\) must contain probabilities",
         ),
         (
             lambda: LOSS(A, B, labels=A.abs()),
@@ -190,7 +190,7 @@ def test_a_check_of_finiteness_names_the_cause():
     huge = 1e30 * torch.randn(5, 3)
     loss = bayescl.InfoNCELoss(normalize=False, check_finite=True)
     with pytest.raises(
-        ValueError, match=r"logits must be finite, got .* for 10 of 10 pairs: the largest co"
+        ValueError, match=r"logits must be finite, got .* for 10 of 10 pairs: the largest emb"
     ):
         loss(huge, huge)
     with pytest.raises(ValueError, match="unlabeled must be finite, got 1 NaN"):

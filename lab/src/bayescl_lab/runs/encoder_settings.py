@@ -39,8 +39,8 @@ class EncoderOptions(TrainedSettings):
             by half, upper counts them fully, as Liu et al. (2024) do.
         teacher: Embeddings that determine the target of a loss with a teacher: "items", the
             network's own embeddings of the unaugmented items, or an .npy file with one embedding
-            per training item, such as the output of "embed". "none" is no teacher. Default: items
-            for a loss with the suffix "+teacher", else none.
+            per training item, such as the output of "embed". "none" disables the teacher. Default:
+            items for a loss with the suffix "+teacher", else none.
         positive_share: Share of the target for the other view. The teacher, or known labels,
             determine the shares of the other items. 1 turns soft targets off.
 

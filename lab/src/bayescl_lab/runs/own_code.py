@@ -56,7 +56,7 @@ def own_encoder(name: str, seed: int = 0) -> nn.Module | None:
 
 
 def own_code_of(settings: EncoderSettings, names: Collection[str]) -> Config:
-    """Import the custom encoder and views whose settings are in ``names``.
+    """Import the custom encoder and views of the settings in ``names``.
 
     Returns arguments of the run, ``None`` for settings without a colon.
     """
